@@ -1,0 +1,203 @@
+import { z } from 'zod';
+import { AgentSettings, CheckpointPolicy, Limits, OutcomeUnknownPolicy } from './task';
+import { Usage } from './trajectory';
+
+export const FailureClass = z.enum([
+  'infra',
+  'controller',
+  'model',
+  'agent',
+  'verifier',
+  'task',
+  /** Somebody stopped it: counts like infra, in no mean, and is not tried again. */
+  'cancelled',
+]);
+export type FailureClass = z.infer<typeof FailureClass>;
+
+export const StopReason = z.enum([
+  'done',
+  'max_steps',
+  'max_tokens',
+  'max_cost',
+  'agent_timeout',
+  'context_overflow',
+  'malformed_tool_call',
+  'refused',
+  'sandbox_lost',
+  'cancelled',
+]);
+export type StopReason = z.infer<typeof StopReason>;
+
+export const Stage = z.enum([
+  'create',
+  'ready',
+  'setup',
+  'loop',
+  'verify',
+  'record',
+  'stop',
+  'ended',
+]);
+export type Stage = z.infer<typeof Stage>;
+
+export const Failure = z.object({
+  class: FailureClass,
+  /** A type of activities/failures.ts. */
+  type: z.string(),
+  stage: Stage,
+  message: z.string(),
+});
+export type Failure = z.infer<typeof Failure>;
+
+export const AgentKind = z.enum(['model', 'oracle', 'nop']);
+export type AgentKind = z.infer<typeof AgentKind>;
+
+/** Which model answers, and where. Secrets are never here: the worker binds a key to a base URL by its own configuration. */
+export const ModelChoice = z.object({
+  /** `openai/<name>` or `scripted`; empty for agents that ask no model. */
+  name: z.string(),
+  baseUrl: z.string().optional(),
+  settings: AgentSettings,
+  /** From the price file, when the model is in it. */
+  price: z.object({ promptUsdPerMTok: z.number(), completionUsdPerMTok: z.number() }).nullable(),
+});
+export type ModelChoice = z.infer<typeof ModelChoice>;
+
+/** Where a continuation starts: a version, and the trajectory up to it. */
+export const Continuation = z.object({
+  parentRolloutId: z.string(),
+  step: z.number(),
+  version: z.string(),
+  trajectory: z.string(),
+  /** Charged already at that step; a continuation's budget is what was left. */
+  spent: z.object({ tokens: z.number(), costUsd: z.number(), workedS: z.number() }),
+});
+export type Continuation = z.infer<typeof Continuation>;
+
+export const RolloutInput = z.object({
+  rolloutId: z.string(),
+  batchId: z.string(),
+  taskId: z.string(),
+  index: z.number(),
+  /** Blob ref of a PackedTask. */
+  taskRef: z.string(),
+  /** Digest of task + agent + model + index: never of an address, port or key. */
+  identity: z.string(),
+  owner: z.string(),
+  agent: AgentKind,
+  model: ModelChoice,
+  limits: Limits,
+  checkpoints: CheckpointPolicy,
+  onOutcomeUnknown: OutcomeUnknownPolicy,
+  from: Continuation.optional(),
+});
+export type RolloutInput = z.infer<typeof RolloutInput>;
+
+export const Checkpoint = z.object({
+  step: z.number(),
+  version: z.string(),
+  /** Head of the trajectory before the step. */
+  trajectory: z.string(),
+  spent: z.object({ tokens: z.number(), costUsd: z.number(), workedS: z.number() }),
+});
+export type Checkpoint = z.infer<typeof Checkpoint>;
+
+export const Outcome = z.enum(['scored', 'unscored']);
+export type Outcome = z.infer<typeof Outcome>;
+
+/** One sandbox's worth of a rollout. */
+export const AttemptResult = z.object({
+  attempt: z.number(),
+  sandboxId: z.string(),
+  failure: Failure.nullable(),
+  stopReason: StopReason.nullable(),
+});
+export type AttemptResult = z.infer<typeof AttemptResult>;
+
+/** One call of the verifier. */
+export const VerdictResult = z.object({
+  key: z.string(),
+  version: z.string(),
+  verdict: z.enum(['reward', 'refused', 'none']),
+  reward: z.number().nullable(),
+  rewards: z.record(z.string(), z.number()),
+  /** Blob ref of the VerifyEvidence. */
+  evidenceRef: z.string(),
+  summary: z.string(),
+  /** `submission`: what the agent left; `start`: the untouched start version, judged to tell whose fault a missing verdict is. */
+  of: z.enum(['submission', 'start']),
+});
+export type VerdictResult = z.infer<typeof VerdictResult>;
+
+export const RolloutResult = z.object({
+  rolloutId: z.string(),
+  batchId: z.string(),
+  taskId: z.string(),
+  index: z.number(),
+  identity: z.string(),
+  agent: AgentKind,
+  model: z.string(),
+  outcome: Outcome,
+  reward: z.number().nullable(),
+  rewards: z.record(z.string(), z.number()),
+  failure: Failure.nullable(),
+  stopReason: StopReason.nullable(),
+  steps: z.number(),
+  attempts: z.array(AttemptResult),
+  modelCalls: z.number(),
+  modelCallsReissued: z.number(),
+  toolCalls: z.number(),
+  usage: Usage,
+  workedS: z.number(),
+  sandboxId: z.string(),
+  /** Head of the trajectory; empty when there was no step. */
+  trajectory: z.string(),
+  checkpoints: z.array(Checkpoint),
+  verdicts: z.array(VerdictResult),
+  /** Set when the untouched start version got a verdict and the submission got none. */
+  submissionCaused: z.boolean(),
+  lineage: z.object({
+    parentRolloutId: z.string().nullable(),
+    step: z.number().nullable(),
+    version: z.string().nullable(),
+    restored: z.array(z.object({ step: z.number(), version: z.string(), sandboxId: z.string() })),
+  }),
+  startedAt: z.string(),
+  endedAt: z.string(),
+});
+export type RolloutResult = z.infer<typeof RolloutResult>;
+
+/** What the `status` query answers. */
+export const RolloutStatus = z.object({
+  rolloutId: z.string(),
+  stage: Stage,
+  paused: z.boolean(),
+  attempt: z.number(),
+  step: z.number(),
+  sandboxId: z.string(),
+  modelCalls: z.number(),
+  toolCalls: z.number(),
+  trajectory: z.string(),
+  checkpoints: z.array(Checkpoint),
+  outcome: Outcome.nullable(),
+  reward: z.number().nullable(),
+});
+export type RolloutStatus = z.infer<typeof RolloutStatus>;
+
+export const ExploreInput = z.object({
+  exploreId: z.string(),
+  /** The K continuations, each a full rollout input with `from` set. */
+  rollouts: z.array(RolloutInput).min(1).max(64),
+});
+export type ExploreInput = z.infer<typeof ExploreInput>;
+
+export const ExploreResult = z.object({
+  exploreId: z.string(),
+  /** Mean over the scored continuations; null when none was. */
+  value: z.number().nullable(),
+  scored: z.number(),
+  rollouts: z.array(
+    z.object({ rolloutId: z.string(), outcome: Outcome, reward: z.number().nullable() }),
+  ),
+});
+export type ExploreResult = z.infer<typeof ExploreResult>;

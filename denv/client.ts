@@ -1,0 +1,271 @@
+import { Agent, fetch as undiciFetch } from 'undici';
+import { z } from 'zod';
+import {
+  CallReply,
+  DeploymentRecord,
+  ErrorBody,
+  ExecReply,
+  ForkReply,
+  Health,
+  Operation,
+  OperationPending,
+  Sandbox,
+  SandboxList,
+  TargetList,
+  VerifyReply,
+  Version,
+} from '../contracts/denv';
+import type {
+  CallRequest,
+  CreateSandboxRequest,
+  ExecRequest,
+  ForkRequest,
+  RenewRequest,
+  SnapshotRequest,
+  VerifyRequest,
+} from '../contracts/denv';
+import { ContractMismatchError, DenvError } from './errors';
+
+/** Options of a keyed call that may take long. `signal` lets go of the wait; it never cancels the operation. */
+export interface KeyedOptions {
+  key: string;
+  signal?: AbortSignal;
+}
+
+export interface DenvClient {
+  createSandbox(request: CreateSandboxRequest, options: KeyedOptions): Promise<Sandbox>;
+  listSandboxes(filter?: { owner?: string; rolloutId?: string }): Promise<SandboxList>;
+  getSandbox(sandboxId: string): Promise<Sandbox>;
+  exec(sandboxId: string, request: ExecRequest, options: KeyedOptions): Promise<ExecReply>;
+  call(sandboxId: string, request: CallRequest, options: KeyedOptions): Promise<CallReply>;
+  readFile(sandboxId: string, path: string): Promise<Buffer>;
+  writeFile(sandboxId: string, path: string, data: Buffer, options: KeyedOptions): Promise<void>;
+  /** Trees as tar archives. */
+  readTree(sandboxId: string, path: string): Promise<Buffer>;
+  writeTree(sandboxId: string, path: string, tar: Buffer, options: KeyedOptions): Promise<void>;
+  snapshot(sandboxId: string, request: SnapshotRequest, options: KeyedOptions): Promise<Version>;
+  fork(sandboxId: string, request: ForkRequest, options: KeyedOptions): Promise<ForkReply>;
+  forkVersion(versionId: string, request: ForkRequest, options: KeyedOptions): Promise<ForkReply>;
+  verify(sandboxId: string, request: VerifyRequest, options: KeyedOptions): Promise<VerifyReply>;
+  verifyVersion(
+    versionId: string,
+    request: VerifyRequest,
+    options: KeyedOptions,
+  ): Promise<VerifyReply>;
+  getVersion(versionId: string): Promise<Version>;
+  renew(sandboxId: string, request: RenewRequest): Promise<Sandbox>;
+  /** Success when it is gone, also when it was never there: a create of that id that comes later answers 410. */
+  deleteSandbox(sandboxId: string, options?: { signal?: AbortSignal }): Promise<void>;
+  record(sandboxId: string): Promise<DeploymentRecord>;
+  operation(key: string, options?: { waitS?: number; signal?: AbortSignal }): Promise<Operation>;
+  /** Kills the running command or call of that key, if there is one; its outcome is then kept as killed. */
+  cancelOperation(key: string): Promise<void>;
+  targets(): Promise<TargetList>;
+  health(): Promise<Health>;
+}
+
+export interface DenvClientSettings {
+  /** Base address, as in `http://127.0.0.1:7300`. */
+  server: string;
+  apiKey: string;
+  /** Seconds that one HTTP request may wait for an operation before it asks again. */
+  pollS?: number;
+  /** For tests: the server's own `app.fetch`. */
+  fetch?: (request: Request) => Promise<Response>;
+}
+
+/**
+ * A client of the denv API. Each keyed call sends the request once, then long-polls its operation until it is done, so a
+ * connection lost in between costs nothing: the caller asks the same key again.
+ * @throws DenvError with the server's code, or `unavailable` when nobody answers; ContractMismatchError
+ */
+export function createDenvClient(settings: DenvClientSettings): DenvClient {
+  const pollS = settings.pollS ?? 30;
+  const send = settings.fetch ?? socketFetch();
+  const base = settings.server.replace(/\/+$/, '');
+
+  async function request(
+    method: string,
+    path: string,
+    init: { body?: unknown; raw?: Buffer; key?: string; signal?: AbortSignal } = {},
+  ): Promise<Response> {
+    const headers: Record<string, string> = { authorization: `Bearer ${settings.apiKey}` };
+    if (init.key !== undefined) headers['idempotency-key'] = init.key;
+    const payload = init.raw ?? (init.body === undefined ? undefined : JSON.stringify(init.body));
+    if (payload !== undefined) {
+      headers['content-type'] = init.raw ? 'application/octet-stream' : 'application/json';
+    }
+    const what = `${method} ${path.split('?')[0]}`;
+    let response: Response;
+    try {
+      response = await send(
+        new Request(`${base}${path}`, {
+          method,
+          headers,
+          body: payload instanceof Buffer ? new Uint8Array(payload) : payload,
+          signal: init.signal ?? null,
+        }),
+      );
+    } catch (error) {
+      if (init.signal?.aborted) throw init.signal.reason;
+      throw new DenvError('unavailable', `no answer from ${what} at ${base}: ${reasonOf(error)}`, {
+        cause: error,
+      });
+    }
+    if (response.ok) return response;
+    throw await errorOf(response, what);
+  }
+
+  async function json<S extends z.ZodType>(schema: S, response: Response): Promise<z.output<S>> {
+    const body: unknown = await response.json();
+    return parseReply(schema, body, response.url);
+  }
+
+  async function keyed<S extends z.ZodType>(
+    schema: S,
+    path: string,
+    body: object,
+    options: KeyedOptions,
+  ): Promise<z.output<S>> {
+    const response = await request('POST', path, {
+      body: { ...body, wait: pollS },
+      key: options.key,
+      signal: options.signal,
+    });
+    if (response.status !== 202) return json(schema, response);
+    OperationPending.parse(await response.json());
+    return awaitOperation(schema, options);
+  }
+
+  async function awaitOperation<S extends z.ZodType>(
+    schema: S,
+    options: KeyedOptions,
+  ): Promise<z.output<S>> {
+    for (;;) {
+      const operation = await client.operation(options.key, {
+        waitS: pollS,
+        signal: options.signal,
+      });
+      if (operation.state === 'running') continue;
+      if (operation.status >= 400) throw bodyError(operation.body, operation.status, options.key);
+      return parseReply(schema, operation.body, `operation ${options.key}`);
+    }
+  }
+
+  const env = (sandboxId: string) => `/v1/envs/${encodeURIComponent(sandboxId)}`;
+  const version = (versionId: string) => `/v1/versions/${encodeURIComponent(versionId)}`;
+  const filesPath = (sandboxId: string, path: string, kind: 'file' | 'tree') =>
+    `${env(sandboxId)}/files?path=${encodeURIComponent(path)}&kind=${kind}`;
+
+  async function readFiles(
+    sandboxId: string,
+    path: string,
+    kind: 'file' | 'tree',
+  ): Promise<Buffer> {
+    const response = await request('GET', filesPath(sandboxId, path, kind));
+    return Buffer.from(await response.arrayBuffer());
+  }
+
+  async function writeFiles(
+    sandboxId: string,
+    path: string,
+    kind: 'file' | 'tree',
+    raw: Buffer,
+    options: KeyedOptions,
+  ): Promise<void> {
+    await request('PUT', filesPath(sandboxId, path, kind), { raw, ...options });
+  }
+
+  const client: DenvClient = {
+    createSandbox: (body, options) => keyed(Sandbox, '/v1/sandboxes', body, options),
+    async listSandboxes(filter = {}) {
+      const query = new URLSearchParams(Object.entries(filter).filter(([, v]) => v !== undefined));
+      return json(SandboxList, await request('GET', `/v1/envs?${query}`));
+    },
+    getSandbox: async (id) => json(Sandbox, await request('GET', env(id))),
+    exec: (id, body, options) => keyed(ExecReply, `${env(id)}/exec`, body, options),
+    call: (id, body, options) => keyed(CallReply, `${env(id)}/calls`, body, options),
+    readFile: (id, path) => readFiles(id, path, 'file'),
+    writeFile: (id, path, data, options) => writeFiles(id, path, 'file', data, options),
+    readTree: (id, path) => readFiles(id, path, 'tree'),
+    writeTree: (id, path, tar, options) => writeFiles(id, path, 'tree', tar, options),
+    snapshot: (id, body, options) => keyed(Version, `${env(id)}/snapshot`, body, options),
+    fork: (id, body, options) => keyed(ForkReply, `${env(id)}/fork`, body, options),
+    forkVersion: (id, body, options) => keyed(ForkReply, `${version(id)}/fork`, body, options),
+    verify: (id, body, options) => keyed(VerifyReply, `${env(id)}/verify`, body, options),
+    verifyVersion: (id, body, options) =>
+      keyed(VerifyReply, `${version(id)}/verify`, body, options),
+    getVersion: async (id) => json(Version, await request('GET', version(id))),
+    renew: async (id, body) => json(Sandbox, await request('POST', `${env(id)}/renew`, { body })),
+    async deleteSandbox(id, options = {}) {
+      await request('DELETE', env(id), { signal: options.signal });
+    },
+    record: async (id) => json(DeploymentRecord, await request('GET', `${env(id)}/record`)),
+    async operation(key, options = {}) {
+      const path = `/v1/operations/${encodeURIComponent(key)}?wait=${options.waitS ?? 0}`;
+      return json(Operation, await request('GET', path, { signal: options.signal }));
+    },
+    async cancelOperation(key) {
+      await request('DELETE', `/v1/operations/${encodeURIComponent(key)}`);
+    },
+    targets: async () => json(TargetList, await request('GET', '/v1/targets')),
+    health: async () => json(Health, await request('GET', '/healthz')),
+  };
+  return client;
+}
+
+/** Plain sockets without the library's own 300-second limits on headers and body: a long-poll sets its own pace. */
+function socketFetch(): (request: Request) => Promise<Response> {
+  const dispatcher = new Agent({ headersTimeout: 0, bodyTimeout: 0, connections: 512 });
+  return async (request) => {
+    const body = request.body ? Buffer.from(await request.arrayBuffer()) : null;
+    const response = await undiciFetch(request.url, {
+      method: request.method,
+      headers: Object.fromEntries(request.headers),
+      body,
+      signal: request.signal,
+      dispatcher,
+    });
+    return response as unknown as Response; // undici's own Response class, the same interface as the global one
+  };
+}
+
+function parseReply<S extends z.ZodType>(schema: S, body: unknown, source: string): z.output<S> {
+  const parsed = schema.safeParse(body);
+  if (parsed.success) return parsed.data;
+  throw new ContractMismatchError(
+    `the reply of ${source} is not of the contract: ${z.prettifyError(parsed.error)}`,
+  );
+}
+
+async function errorOf(response: Response, what: string): Promise<Error> {
+  const text = await response.text();
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    return statusError(response.status, `${response.status} from ${what}: ${text.slice(0, 200)}`);
+  }
+  const retryAfter = Number(response.headers.get('retry-after'));
+  return bodyError(body, response.status, what, retryAfter > 0 ? retryAfter : undefined);
+}
+
+function bodyError(body: unknown, status: number, what: string, retryAfterS?: number): Error {
+  const parsed = ErrorBody.safeParse(body);
+  if (!parsed.success) return statusError(status, `${status} from ${what}`);
+  const { code, message, details } = parsed.data.error;
+  return new DenvError(code, message, { details, retryAfterS });
+}
+
+/** An answer without an error body, from a proxy in between perhaps: judged by its status. */
+function statusError(status: number, message: string): Error {
+  if (status === 401 || status === 403) return new DenvError('unauthorized', message);
+  if (status === 429) return new DenvError('rate_limited', message);
+  if (status === 408 || status >= 500) return new DenvError('unavailable', message);
+  return new ContractMismatchError(message);
+}
+
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause instanceof Error ? error.cause.message : error.message;
+}

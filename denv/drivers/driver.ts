@@ -1,0 +1,168 @@
+import type { Socket } from 'node:net';
+import type { Target } from '../../contracts/denv';
+
+/**
+ * What makes sandboxes real. Every method is safe to call again after the server died in the middle of it: `create`,
+ * `snapshot` and `runContainer` first roll back what an earlier try left half made. The driver holds no state that a new
+ * process could not find again from the data directory and the kernel; ids come from the server and are unique for ever.
+ *
+ * Trees are named: `base` trees are prepared from an image and files and are read-only; a sandbox has one writable tree;
+ * a version is a frozen tree. All are cheap snapshots of one another where the driver's fork is O(1).
+ */
+export interface SandboxDriver {
+  readonly name: string;
+
+  /** Takes hold of the data directory (mounts, helper processes). Idempotent; adopts what an earlier process left. */
+  open(): Promise<void>;
+  /** Lets go without touching sandboxes: they outlive the server. */
+  close(): Promise<void>;
+  /** Ends everything: every sandbox process, helper, mount and loop device. Data stays. Call after `open`. */
+  shutdown(): Promise<void>;
+
+  /** Each capability as shown by a probe on this host, not as declared. */
+  probe(): Promise<Target>;
+  /** Free bytes for sandbox data on the host. */
+  freeBytes(): Promise<number>;
+
+  /**
+   * The prepared read-only tree for an image with files unpacked over it; made once and kept.
+   * @throws DenvError image_not_found
+   */
+  prepareBase(
+    image: ImageSource,
+    files: FileArchive[],
+  ): Promise<{ base: string; digest: string; reproducible: boolean }>;
+
+  /** Makes the sandbox's tree from `from`, starts its PID 1 in its own namespaces and cgroup. */
+  create(spec: SandboxSpec): Promise<void>;
+  state(sandboxId: string): Promise<SandboxLiveness>;
+  /** Kills every process of the sandbox and leaves its tree. */
+  stop(sandboxId: string): Promise<void>;
+  /** Kills and removes all of it, cgroups, port records and exec files included. Removing what is not there is success. */
+  remove(sandboxId: string): Promise<void>;
+  /** Ids of all sandboxes with a tree, a cgroup or a runtime record, for the sweep of what has no record. */
+  list(): Promise<string[]>;
+
+  /**
+   * Freezes the sandbox, takes its tree as version `versionId`, and thaws it (or, with `stop`, kills every process while
+   * frozen). Data written before is synced before the freeze. A version is complete when `hasVersion` says so.
+   */
+  snapshot(
+    sandboxId: string,
+    versionId: string,
+    options: { stop: boolean },
+  ): Promise<SnapshotTimings>;
+  hasVersion(versionId: string): Promise<boolean>;
+  removeVersion(versionId: string): Promise<void>;
+  listVersions(): Promise<string[]>;
+  /** Host path of the frozen tree, root-only, for the collector. Nothing may be written there. */
+  versionPath(versionId: string): string;
+
+  /**
+   * Starts one exec, held outside the server: its output, stdin and exit code are there for the next server process.
+   * @throws DenvError sandbox_stopped
+   */
+  startExec(sandboxId: string, execId: string, spec: ExecSpec): Promise<void>;
+  /** A handle on an exec started by this or an earlier server process; null when it never started. */
+  openExec(sandboxId: string, execId: string): Promise<ExecHandle | null>;
+
+  /** A TCP connection to a port inside the sandbox. */
+  connect(sandboxId: string, port: number): Promise<Socket>;
+  /** Publishes a sandbox port on loopback; the same `hostPort` again after a restart. Returns the host port. */
+  publish(sandboxId: string, port: number, hostPort: number | null): Promise<number>;
+
+  /**
+   * Runs one throw-away container to its end over a snapshot of `base`: the verifier. Its tree is removed again.
+   * Killed whole at `timeoutS`.
+   */
+  runContainer(spec: ContainerSpec): Promise<ContainerResult>;
+  /** Removes what a died `runContainer` of that id left. */
+  removeContainer(containerId: string): Promise<void>;
+}
+
+export type ImageSource = { kind: 'host' } | { kind: 'dir' | 'tar'; path: string };
+
+export interface FileArchive {
+  to: string;
+  tar: Buffer;
+}
+
+export interface SandboxSpec {
+  sandboxId: string;
+  /** A base tree, or a version to go on from. */
+  from: { kind: 'base'; base: string } | { kind: 'version'; versionId: string };
+  /** The image below, for trees that need binds of the host. */
+  image: ImageSource;
+  caps: { cpus: number; memoryMb: number; pids: number };
+}
+
+export type SandboxLiveness =
+  | { state: 'running'; oomKills: number }
+  /** `hostRestart`: its processes belong to an earlier boot. */
+  | { state: 'stopped'; oomKills: number; hostRestart: boolean }
+  | { state: 'absent' };
+
+export interface SnapshotTimings {
+  /** Null when there was nothing to pause. */
+  pausedMs: number | null;
+  flushMs: number | null;
+}
+
+export interface ExecSpec {
+  argv: string[];
+  uid: number;
+  cwd: string;
+  env: Record<string, string>;
+  /** Finite input; `pipe` keeps stdin open for `ExecHandle.write`; null is an empty stdin. */
+  stdin: Buffer | 'pipe' | null;
+}
+
+export type ExecEnd =
+  | { kind: 'exited'; exitCode: number }
+  /** Killed by `kill()`, or by a signal that was not its own. */
+  | { kind: 'killed' }
+  /** Whatever held it was killed, so its exit code is nowhere. */
+  | { kind: 'lost' };
+
+export interface ExecHandle {
+  /** Resolves at the end of the main process. */
+  ended(): Promise<ExecEnd>;
+  /** Kills the whole tree of this exec and nothing else; resolves when it is empty. */
+  kill(): Promise<void>;
+  /** Output from its start, at most `maxBytes` of each stream. */
+  output(maxBytes: number): Promise<{ stdout: Buffer; stderr: Buffer; truncated: boolean }>;
+  /** Bytes of output so far, both streams. */
+  outputBytes(): Promise<number>;
+  /** Follows stdout from a log offset; `onData` gets bytes and the offset after them. Returns the function that stops it. */
+  follow(fromOffset: number, onData: (stdout: Buffer, nextOffset: number) => void): () => void;
+  /** Writes to a `pipe` stdin. */
+  write(data: Buffer): Promise<void>;
+  /** Lets go of watches and descriptors; the exec goes on. */
+  release(): void;
+  /** Removes its files; for an exec that has ended. */
+  remove(): Promise<void>;
+}
+
+export interface ContainerSpec {
+  containerId: string;
+  base: string;
+  image: ImageSource;
+  argv: string[];
+  uid: number;
+  env: Record<string, string>;
+  timeoutS: number;
+  caps: { cpus: number; memoryMb: number; pids: number };
+  /** `CAP_DAC_READ_SEARCH` alone, ambient, or none. */
+  readAll: boolean;
+  /** All nosuid, nodev, noexec. */
+  mounts: { source: string; target: string; readOnly: boolean }[];
+}
+
+export interface ContainerResult {
+  exitCode: number | null;
+  timedOut: boolean;
+  /** The last bytes of stdout and stderr together. */
+  outputTail: string;
+  startMs: number;
+  runMs: number;
+}
