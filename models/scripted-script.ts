@@ -1,0 +1,88 @@
+import { readFileSync } from 'node:fs';
+import { parse, YAMLParseError } from 'yaml';
+import { z } from 'zod';
+
+/**
+ * What the scripted model says. An entry speaks for the conversations whose first user message contains `when`; its n-th
+ * reply answers a request that holds n assistant messages already, so the endpoint itself keeps no state between requests.
+ */
+
+const ScriptedToolCall = z
+  .strictObject({
+    name: z.string(),
+    arguments: z.record(z.string(), z.unknown()).optional(),
+    /** Sent as it stands, JSON or not. */
+    rawArguments: z.string().optional(),
+  })
+  .refine((call) => call.arguments === undefined || call.rawArguments === undefined, {
+    message: 'give `arguments` or `rawArguments`, not both',
+  });
+
+export const ScriptedReply = z
+  .strictObject({
+    text: z.string().optional(),
+    toolCalls: z.array(ScriptedToolCall).min(1).optional(),
+    finishReason: z.enum(['stop', 'tool_calls', 'length', 'content_filter']).optional(),
+    /** Milliseconds before the answer. */
+    delayMs: z.number().int().min(0).optional(),
+    /** An HTTP error in place of an answer. */
+    status: z.number().int().min(400).max(599).optional(),
+    retryAfterS: z.number().min(0).optional(),
+    /** The HTTP body in place of a completion, as it stands. */
+    body: z.string().optional(),
+  })
+  .refine((r) => [r.text, r.toolCalls, r.status, r.body].some((v) => v !== undefined), {
+    message: 'a reply needs `text`, `toolCalls`, `status` or `body`',
+  });
+export type ScriptedReply = z.infer<typeof ScriptedReply>;
+
+const replies = z.array(ScriptedReply).min(1);
+
+export const ScriptEntry = z.strictObject({
+  when: z.string().min(1),
+  replies,
+  /** Other ways it may go: a request with seed s gets way s modulo their number, `replies` being way 0. */
+  variants: z.array(z.strictObject({ replies })).optional(),
+});
+export type ScriptEntry = z.infer<typeof ScriptEntry>;
+
+export const Script = z.strictObject({ entries: z.array(ScriptEntry).min(1) });
+export type Script = z.infer<typeof Script>;
+
+export class ScriptError extends Error {
+  override readonly name = 'ScriptError';
+}
+
+/** Reads a script file. @throws ScriptError naming the file, the field and what is wrong with it */
+export function readScript(file: string): Script {
+  let text: string;
+  try {
+    text = readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new ScriptError(`cannot read the script ${file}: ${messageOf(error)}`, { cause: error });
+  }
+  try {
+    return checkScript(parse(text), file);
+  } catch (error) {
+    if (!(error instanceof YAMLParseError)) throw error;
+    throw new ScriptError(`${file} is not YAML: ${error.message}`, { cause: error });
+  }
+}
+
+/** @throws ScriptError */
+export function checkScript(value: unknown, source: string): Script {
+  const parsed = Script.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const issues = parsed.error.issues.map((issue) => `${pathOf(issue.path)}: ${issue.message}`);
+  throw new ScriptError(`${source} is not a script: ${issues.join('; ')}`);
+}
+
+const pathOf = (path: PropertyKey[]): string =>
+  path.reduce<string>(
+    (text, part) =>
+      typeof part === 'number' ? `${text}[${part}]` : `${text}${text && '.'}${String(part)}`,
+    '',
+  ) || 'the file';
+
+const messageOf = (error: unknown): string =>
+  error instanceof Error ? error.message : String(error);
