@@ -1,0 +1,130 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { access, link, mkdir, open, readdir, readFile, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { BlobNotFoundError } from './blobs';
+import type { BlobStore } from './blobs';
+import { encodeName, namesUnder } from './blob-names';
+
+/** A temporary file this old belongs to a process that was killed in the middle of a write. */
+const staleTmpMs = 60 * 60 * 1000;
+
+/**
+ * Blobs in a directory, shared by any number of processes. A blob is written to a temporary file, flushed, and linked to
+ * its name, so a reader sees a whole blob or none, whatever is killed and whenever the power goes.
+ *
+ * Layout: `content/<2 hex>/<sha256>`, `named/…` (see blob-names.ts), `tmp/`.
+ */
+export function createDirectoryBlobs(dir: string): BlobStore {
+  const tmpDir = join(dir, 'tmp');
+  const namedDir = join(dir, 'named');
+  mkdirSync(tmpDir, { recursive: true, mode: 0o700 });
+  mkdirSync(namedDir, { recursive: true, mode: 0o700 });
+  removeStaleTmp(tmpDir);
+
+  const contentPath = (hex: string) => join(dir, 'content', hex.slice(0, 2), hex);
+  const namedPath = (name: string) => join(namedDir, encodeName(name));
+
+  /** Links a finished file to `path`. False when something was there first. */
+  async function publish(path: string, data: Buffer): Promise<boolean> {
+    const tmp = join(tmpDir, `${process.pid}-${randomBytes(8).toString('hex')}`);
+    try {
+      const file = await open(tmp, 'wx', 0o600);
+      try {
+        await file.writeFile(data);
+        await file.datasync();
+      } finally {
+        await file.close();
+      }
+      return await linkTo(tmp, path);
+    } finally {
+      await rm(tmp, { force: true });
+    }
+  }
+
+  return {
+    async put(data) {
+      const hex = createHash('sha256').update(data).digest('hex');
+      const path = contentPath(hex);
+      if (!(await exists(path))) await publish(path, data);
+      return { ref: `sha256:${hex}`, bytes: data.length };
+    },
+
+    async get(ref) {
+      const hex = /^sha256:([0-9a-f]{64})$/.exec(ref)?.[1];
+      if (hex === undefined) throw new BlobNotFoundError(`${ref} is not a blob ref`);
+      const data = await readOrNull(contentPath(hex));
+      if (data === null) throw new BlobNotFoundError(`no blob ${ref} in ${dir}`);
+      return data;
+    },
+
+    async putIfAbsent(name, data) {
+      const path = namedPath(name);
+      const before = await readOrNull(path);
+      if (before !== null) return { data: before, won: false };
+      if (await publish(path, data)) return { data, won: true };
+      return { data: await readFile(path), won: false };
+    },
+
+    find: (name) => readOrNull(namedPath(name)),
+
+    async list(prefix) {
+      if (!prefix.endsWith('/')) throw new Error(`a prefix ends in "/": ${prefix}`);
+      return namesUnder(prefix, (path) => listOrEmpty(join(namedDir, path)));
+    },
+  };
+}
+
+async function linkTo(tmp: string, path: string): Promise<boolean> {
+  for (;;) {
+    try {
+      await link(tmp, path);
+      return true;
+    } catch (error) {
+      const code = codeOf(error);
+      if (code === 'EEXIST') return false;
+      if (code !== 'ENOENT') throw error;
+      // The first of its folder.
+      await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    }
+  }
+}
+
+function removeStaleTmp(tmpDir: string): void {
+  for (const name of readdirSync(tmpDir)) {
+    const path = join(tmpDir, name);
+    const found = statSync(path, { throwIfNoEntry: false });
+    if (found && Date.now() - found.mtimeMs > staleTmpMs) rmSync(path, { force: true });
+  }
+}
+
+async function exists(path: string): Promise<boolean> {
+  try {
+    await access(path);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+async function readOrNull(path: string): Promise<Buffer | null> {
+  try {
+    return await readFile(path);
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return null;
+    throw error;
+  }
+}
+
+async function listOrEmpty(path: string): Promise<string[]> {
+  try {
+    return await readdir(path);
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return [];
+    throw error;
+  }
+}
+
+function codeOf(error: unknown): unknown {
+  return typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined;
+}
