@@ -1,0 +1,51 @@
+import { resolve } from 'node:path';
+import type { FileSource, FilesRef, PackedTask, Task } from '../contracts/task';
+import type { BlobStore } from '../stores/blobs';
+import { digestOf } from './canonical';
+import type { LoadedTaskset } from './rows';
+import { packTree } from './tree-tar';
+
+/**
+ * Packs a task so that it runs anywhere: its trees go into the blob store as tar archives, and no path of this machine is
+ * left. The digest is over the task and the contents of its trees, so the same task from another folder has the same one.
+ * Idempotent: equal tasks give equal blobs.
+ * @returns the packed task and the ref of its own blob
+ * @throws TreeRefusedError
+ */
+export async function packTask(
+  taskset: LoadedTaskset,
+  task: Task,
+  blobs: BlobStore,
+): Promise<{ packed: PackedTask; taskRef: string }> {
+  const environmentFiles = await packFiles(taskset.folder, task.environment.files, blobs);
+  const verifierFiles = await packFiles(taskset.folder, task.verifier.files, blobs);
+  const bare: Task = {
+    ...task,
+    environment: { ...task.environment, files: undefined },
+    verifier: { ...task.verifier, files: undefined },
+  };
+  const digest = digestOf({ task: bare, environmentFiles, verifierFiles });
+  const packed: PackedTask = {
+    id: task.id,
+    taskset: taskset.name,
+    digest,
+    task: bare,
+    environmentFiles,
+    verifierFiles,
+  };
+  const { ref } = await blobs.put(Buffer.from(JSON.stringify(packed)));
+  return { packed, taskRef: ref };
+}
+
+async function packFiles(
+  folder: string,
+  files: FileSource[] | undefined,
+  blobs: BlobStore,
+): Promise<FilesRef[]> {
+  const refs: FilesRef[] = [];
+  for (const file of files ?? []) {
+    const { to, tar } = await packTree(resolve(folder, file.from), file.to);
+    refs.push({ to, ...(await blobs.put(tar)) });
+  }
+  return refs;
+}

@@ -1,0 +1,104 @@
+import { existsSync } from 'node:fs';
+import type { Complaint, FieldPath } from './refusals';
+
+/** What a taskset may ask for by name and the embedded target cannot give. Anything else unknown is a slip of the pen. */
+const unsupportedFields: Record<string, { message: string; remedy: string }> = {
+  'environment.compose': {
+    message: 'compose files are not supported',
+    remedy: 'use `image: host`, `image: dir:/path` or `image: tar:/path.tar`',
+  },
+  'environment.gpu': { message: 'the embedded target has no GPUs', remedy: 'leave it out' },
+  'environment.network': {
+    message: 'sandboxes of the embedded target have no network',
+    remedy: 'leave it out',
+  },
+  'environment.egress': {
+    message: 'sandboxes of the embedded target have no network',
+    remedy: 'leave it out',
+  },
+  'environment.ports': {
+    message: 'publishing ports from a task is not supported',
+    remedy: 'leave it out: the controller is reached without a published port',
+  },
+  'verifier.fork': {
+    message: 'running the agent\u2019s programs from a verifier is not supported',
+    remedy: 'leave it out and judge the collected files',
+  },
+};
+
+export function unsupportedField(path: string): { message: string; remedy: string } | undefined {
+  return unsupportedFields[path];
+}
+
+/** Complaints about values that are of the right type and that the embedded target cannot honour. */
+export function unsupportedValues(task: unknown, options: { imagesAreHere: boolean }): Complaint[] {
+  const complaints: Complaint[] = [];
+  const complain = (path: FieldPath, message: string, remedy: string) =>
+    complaints.push({ path, message, remedy });
+  const value = (...path: string[]) =>
+    path.reduce<unknown>(
+      (v, key) => (typeof v === 'object' && v !== null ? Reflect.get(v, key) : undefined),
+      task,
+    );
+
+  if (value('environment', 'caps', 'diskMb') !== undefined) {
+    complain(
+      ['environment', 'caps', 'diskMb'],
+      'not supported by the embedded target, which cannot cap the disk of one sandbox',
+      'leave it out',
+    );
+  }
+  const network = value('verifier', 'network');
+  if (network !== undefined && network !== 'deny') {
+    complain(
+      ['verifier', 'network'],
+      `${JSON.stringify(network)} is not supported: verifiers run without a network`,
+      'say `deny`, or leave it out',
+    );
+  }
+  const image = value('environment', 'image');
+  const version = value('environment', 'version');
+  if (image !== undefined && version !== undefined) {
+    complain(
+      ['environment', 'image'],
+      '`image` and `version` exclude each other',
+      'keep one of them',
+    );
+  } else if (image === undefined && version === undefined) {
+    complain(['environment', 'image'], 'missing', imageRemedy);
+  } else if (typeof image === 'string') {
+    complaints.push(...imageComplaints(image, ['environment', 'image'], options.imagesAreHere));
+  }
+  const verifierImage = value('verifier', 'image');
+  if (typeof verifierImage === 'string') {
+    complaints.push(
+      ...imageComplaints(verifierImage, ['verifier', 'image'], options.imagesAreHere),
+    );
+  }
+  return complaints;
+}
+
+const imageRemedy = 'say `host` (this machine\u2019s own programs), `dir:/path` or `tar:/path.tar`';
+
+function imageComplaints(image: string, path: FieldPath, imagesAreHere: boolean): Complaint[] {
+  if (image === 'host') return [];
+  const found = /^(dir|tar):(.+)$/.exec(image);
+  const place = found?.[2];
+  if (!found || place === undefined) {
+    const message = `${JSON.stringify(image)} is no image that the embedded target knows`;
+    return [{ path, message, remedy: imageRemedy }];
+  }
+  if (!place.startsWith('/')) {
+    return [
+      {
+        path,
+        message: `${JSON.stringify(image)} is not an absolute path on the denv server`,
+        remedy: 'write the path from the root, starting with /',
+      },
+    ];
+  }
+  if (imagesAreHere && !existsSync(place)) {
+    return [{ path, message: `there is no ${place}`, remedy: 'make it, or name another image' }];
+  }
+  return [];
+}
