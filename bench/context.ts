@@ -1,0 +1,54 @@
+import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pack } from 'tar-stream';
+import type { Sandbox, CreateSandboxRequest, FileTree } from '../contracts/denv';
+import type { DenvClient } from '../denv/client';
+import type { Bare } from './bare';
+import type { Row } from './row';
+
+/** What a measurement of sandboxes works with: our server, and the bare tools beside it on the same disk. */
+export interface SandboxContext {
+  denv: DenvClient;
+  bare: Bare;
+  /** A directory for scratch files, removed after the run. */
+  dir: string;
+  say(line: string): void;
+}
+
+export interface SandboxBench {
+  name: string;
+  run(context: SandboxContext): Promise<Row[]>;
+}
+
+/** The root of the checkout: compiled files lie one level below it. */
+export const root = join(__dirname, '../..');
+export const controllerProgram = join(root, 'examples/incident/build/main.mjs');
+
+export const newKey = (what: string): string => `bench/${what}/${randomUUID()}`;
+
+/** The example's controller as a file tree for a sandbox. */
+export async function controllerFiles(): Promise<FileTree> {
+  const tar = pack();
+  tar.entry({ name: 'main.mjs', mode: 0o644 }, readFileSync(controllerProgram));
+  tar.finalize();
+  const chunks: Buffer[] = [];
+  for await (const chunk of tar) chunks.push(chunk as Buffer); // a tar stream yields buffers
+  return { to: '/app', tarBase64: Buffer.concat(chunks).toString('base64') };
+}
+
+/** A sandbox for the length of `use`. */
+export async function withSandbox<T>(
+  denv: DenvClient,
+  request: CreateSandboxRequest,
+  use: (sandbox: Sandbox) => Promise<T>,
+): Promise<T> {
+  const sandbox = await denv.createSandbox(request, { key: newKey('create') });
+  try {
+    return await use(sandbox);
+  } finally {
+    await denv.deleteSandbox(sandbox.id);
+  }
+}
+
+export const shellSandbox: CreateSandboxRequest = { image: 'host', leaseS: 3600 };
