@@ -13,12 +13,23 @@ export interface SandboxContext {
   bare: Bare;
   /** A directory for scratch files, removed after the run. */
   dir: string;
-  say(line: string): void;
+  say: (line: string) => void;
 }
 
 export interface SandboxBench {
   name: string;
   run(context: SandboxContext): Promise<Row[]>;
+}
+
+/** What a measurement of whole rollouts works with: a running stack of its own. */
+export interface StackContext {
+  temporalAddress: string;
+  say: (line: string) => void;
+}
+
+export interface StackBench {
+  name: string;
+  run(context: StackContext): Promise<Row[]>;
 }
 
 /** The root of the checkout: compiled files lie one level below it. */
