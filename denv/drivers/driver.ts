@@ -57,6 +57,8 @@ export interface SandboxDriver {
   listVersions(): Promise<string[]>;
   /** Host path of the frozen tree, root-only, for the collector. Nothing may be written there. */
   versionPath(versionId: string): string;
+  /** The same for a base tree: an image's untouched start version. */
+  basePath(base: string): string;
 
   /**
    * Starts one exec, held outside the server: its output, stdin and exit code are there for the next server process.

@@ -1,0 +1,214 @@
+import type { Socket } from 'node:net';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { Agent, fetch as undiciFetch } from 'undici';
+import { DenvError } from '../errors';
+import { type ControllerCall, type ControllerConnection, ControllerLost } from './controller';
+import { JsonRpcPeer } from './json-rpc';
+import { initialize } from './mcp';
+
+export interface McpHttpOptions {
+  /** A TCP connection to the controller's port, inside the sandbox. */
+  connect: () => Promise<Socket>;
+  port: number;
+  path: string;
+}
+
+/**
+ * MCP over Streamable HTTP. The session id outlives this process, answers do not: what was out when the server died is
+ * unknown.
+ */
+export async function connectMcpHttp(
+  options: McpHttpOptions & { timeoutS: number; signal: AbortSignal },
+): Promise<ControllerConnection> {
+  const session = openSession(options, null, null);
+  const protocolVersion = await initialize(session.peer, options.timeoutS, options.signal);
+  session.transport.setProtocolVersion(protocolVersion);
+  await session.peer.notify('notifications/initialized');
+  return connectionOver(options, session, protocolVersion);
+}
+
+/** Goes on with a session that an earlier server process opened. */
+export function resumeMcpHttp(
+  options: McpHttpOptions,
+  state: { sessionId: string | null; protocolVersion: string },
+): ControllerConnection {
+  const session = openSession(options, state.sessionId, state.protocolVersion);
+  return connectionOver(options, session, state.protocolVersion);
+}
+
+interface Session {
+  transport: StreamableHTTPClientTransport;
+  peer: JsonRpcPeer;
+  dispatcher: Agent;
+}
+
+function openSession(
+  options: McpHttpOptions,
+  sessionId: string | null,
+  protocolVersion: string | null,
+): Session {
+  const dispatcher = new Agent({
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    keepAliveTimeout: 60_000,
+    connect: (_, done) => {
+      options.connect().then(
+        (socket) => done(null, socket),
+        (error: unknown) => done(error instanceof Error ? error : new Error(String(error)), null),
+      );
+    },
+  });
+  const url = new URL(`http://127.0.0.1:${options.port}${options.path}`);
+  const lose = (callId: string) =>
+    peer.lose(callId, 'the controller ended the connection without an answer');
+  const transport = new StreamableHTTPClientTransport(url, {
+    sessionId: sessionId ?? undefined,
+    fetch: (target, init) => fetchFrom(dispatcher, target, init, lose),
+  });
+  if (protocolVersion !== null) transport.setProtocolVersion(protocolVersion);
+  const peer = new JsonRpcPeer(transport);
+  void transport.start();
+  return { transport, peer, dispatcher };
+}
+
+function connectionOver(
+  options: McpHttpOptions,
+  opened: Session,
+  openedVersion: string,
+): ControllerConnection {
+  let session = opened;
+  let protocolVersion = openedVersion;
+
+  async function reopen(call: ControllerCall): Promise<void> {
+    session.peer.fail('the controller has forgotten the session');
+    session = openSession(options, null, null);
+    protocolVersion = await initialize(session.peer, call.timeoutS, call.signal);
+    session.transport.setProtocolVersion(protocolVersion);
+    await session.peer.notify('notifications/initialized');
+  }
+
+  return {
+    async call(call) {
+      try {
+        return await session.peer.request(call);
+      } catch (error) {
+        if (!isForgotten(error)) throw error;
+        // 404 means that the call was refused before it had any effect: a new session may ask it anew.
+        await reopen(call);
+        return session.peer.request(call);
+      }
+    },
+    awaitAnswer: null,
+    state: () => ({ sessionId: session.transport.sessionId ?? null, protocolVersion }),
+    close: () => {
+      session.peer.fail('the connection to the controller was closed');
+      void session.transport.close();
+      void session.dispatcher.destroy();
+    },
+  };
+}
+
+function isForgotten(error: unknown): boolean {
+  const cause = error instanceof ControllerLost ? error.cause : error;
+  return cause instanceof Error && 'code' in cause && cause.code === 404;
+}
+
+/** Undici's fetch through our own sockets, telling when the answer stream of a call ends. */
+async function fetchFrom(
+  dispatcher: Agent,
+  target: string | URL,
+  init: RequestInit | undefined,
+  lose: (callId: string) => void,
+): Promise<Response> {
+  // The stream for what a controller sends unasked: nothing there concerns a client without capabilities.
+  if (init?.method === 'GET') return new Response(null, { status: 405 });
+  const response = await undiciFetch(target, {
+    method: init?.method,
+    headers: Object.fromEntries(new Headers(init?.headers)),
+    body: typeof init?.body === 'string' ? init.body : undefined,
+    signal: init?.signal,
+    dispatcher,
+  }).catch((error: unknown) => {
+    throw unreached(error);
+  });
+  const callId = callIdOf(init?.body);
+  const body =
+    response.body && callId !== null && response.ok
+      ? watchEnd(response.body as ReadableStream<Uint8Array>, () => lose(callId))
+      : (response.body as ReadableStream<Uint8Array> | null);
+  return new Response(body, {
+    status: response.status,
+    statusText: response.statusText,
+    headers: Object.fromEntries(response.headers),
+  });
+}
+
+/** A request that never left its socket had no effect; any other break leaves that open. */
+function unreached(error: unknown): ControllerLost {
+  const cause = error instanceof Error ? error.cause : undefined;
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
+  const message = cause instanceof Error ? cause.message : String(error);
+  return new ControllerLost(message, code !== 'ECONNREFUSED', cause);
+}
+
+function callIdOf(body: unknown): string | null {
+  if (typeof body !== 'string') return null;
+  const id: unknown = (JSON.parse(body) as { id?: unknown }).id; // our own request, just serialized
+  return typeof id === 'string' ? id : null;
+}
+
+/**
+ * Passes a stream on and says when it ended, broken or not, one turn after its last data was read. A stream with event ids
+ * can be resumed by the transport, so its end says nothing.
+ */
+function watchEnd(
+  stream: ReadableStream<Uint8Array>,
+  ended: () => void,
+): ReadableStream<Uint8Array> {
+  const reader = stream.getReader();
+  let resumable = false;
+  const tell = () => {
+    if (!resumable) setTimeout(ended, 50);
+  };
+  return new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      try {
+        const { done, value } = await reader.read();
+        if (done) {
+          tell();
+          controller.close();
+          return;
+        }
+        if (/^id:/m.test(Buffer.from(value).toString('latin1'))) resumable = true;
+        controller.enqueue(value);
+      } catch (error) {
+        tell();
+        controller.error(error);
+      }
+    },
+    cancel: (reason) => reader.cancel(reason),
+  });
+}
+
+/** Readiness is an answer: asks again until the port is open. @throws DenvError controller_failed */
+export async function waitForPort(
+  connect: () => Promise<Socket>,
+  options: { timeoutS: number; signal: AbortSignal },
+): Promise<void> {
+  const deadline = Date.now() + options.timeoutS * 1000;
+  for (let pauseMs = 5; ; pauseMs = Math.min(pauseMs * 1.3, 50)) {
+    options.signal.throwIfAborted();
+    const socket = await connect().catch(() => null);
+    if (socket) {
+      socket.destroy();
+      return;
+    }
+    if (Date.now() > deadline) {
+      throw new DenvError(
+        'controller_failed',
+        `the controller did not open its port within ${options.timeoutS} s`,
+      );
+    }
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
+  }
+}

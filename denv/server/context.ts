@@ -1,0 +1,33 @@
+import type { Logger } from 'pino';
+import type { SandboxDriver } from '../drivers/driver';
+import type { Journal } from './journal';
+import type { Operations } from './operations';
+
+export interface ServerSettings {
+  dataDir: string;
+  apiKey: string;
+  /** Live sandboxes at once; past it a create answers over_capacity. */
+  maxSandboxes: number;
+  /** A create or fork is refused below this many free bytes on the host. */
+  minFreeBytes: number;
+  defaultLeaseS: number;
+  versionRetentionS: number;
+  defaultCaps: { cpus: number; memoryMb: number; pids: number };
+}
+
+/** What every part of the server works with. */
+export interface ServerContext {
+  settings: ServerSettings;
+  journal: Journal;
+  operations: Operations;
+  driver: SandboxDriver;
+  log: Logger;
+}
+
+export const defaultSettings: Omit<ServerSettings, 'dataDir' | 'apiKey'> = {
+  maxSandboxes: 500,
+  minFreeBytes: 1024 ** 3,
+  defaultLeaseS: 600,
+  versionRetentionS: 7 * 86_400,
+  defaultCaps: { cpus: 1, memoryMb: 1024, pids: 256 },
+};

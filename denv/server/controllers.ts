@@ -1,0 +1,212 @@
+import type { ControllerConnection } from '../controllers/controller';
+import { connectMcpHttp, resumeMcpHttp, waitForPort } from '../controllers/mcp-http';
+import { connectMcpStdio, resumeMcpStdio } from '../controllers/mcp-stdio';
+import type { ExecHandle } from '../drivers/driver';
+import { DenvError } from '../errors';
+import { execIdOf } from '../ids';
+import type { ServerContext } from './context';
+import type { SandboxRow } from './journal';
+import { type Sandboxes, stoppedError } from './sandboxes';
+
+const TAIL_BYTES = 4096;
+
+/** The connections to all controllers: opened at create, held here, found again by a restarted server. */
+export class Controllers {
+  private readonly connections = new Map<string, Promise<ControllerConnection>>();
+  private readonly handles = new Map<string, ExecHandle>();
+
+  constructor(
+    private readonly context: ServerContext,
+    private readonly sandboxes: Sandboxes,
+  ) {}
+
+  /**
+   * Starts a sandbox's controller and waits until it answers.
+   * @throws DenvError controller_failed, with the last of its output
+   */
+  async start(row: SandboxRow, signal: AbortSignal): Promise<void> {
+    const controller = row.spec.controller;
+    if (controller.kind === 'shell') {
+      row.controller.ready = true;
+      return;
+    }
+    const handle = controller.command ? await this.startProcess(row, controller.command) : null;
+    const ended = new AbortController();
+    void handle?.ended().then(() => ended.abort(new ControllerEnded()));
+    const either = AbortSignal.any([signal, ended.signal]);
+    try {
+      const opening = this.open(row, handle, either);
+      const connection = await opening;
+      this.connections.set(row.id, opening);
+      row.controller = { ...row.controller, ready: true, ...connection.state() };
+    } catch (error) {
+      throw await this.explain(error, handle, signal, ended.signal);
+    }
+  }
+
+  /** Notes the sandbox as stopped when its controller ends by no act of ours. */
+  watch(row: SandboxRow): void {
+    const handle = this.handles.get(row.id);
+    void handle?.ended().then(() => this.noteEnd(row));
+  }
+
+  /** Notes the end of a sandbox's controller, once. */
+  async noteEnd(row: SandboxRow): Promise<void> {
+    const handle = this.handles.get(row.id);
+    if (!handle || row.state !== 'running') return;
+    const end = await handle.ended();
+    const tail = await this.tailOf(handle);
+    const state = await this.context.driver.state(row.id);
+    if (state.state !== 'running') return this.sandboxes.checkAlive(row);
+    const how = end.kind === 'exited' ? `exit code ${end.exitCode}` : end.kind;
+    this.sandboxes.markStopped(row, {
+      by: end.kind === 'lost' ? 'outside' : 'inside',
+      what: state.oomKills > 0 ? 'oom_kill' : 'controller_ended',
+      detail: tail === '' ? how : `${how}; ${tail}`,
+    });
+    // What is left of it is stopped as well: its files are what is judged.
+    await this.context.driver.stop(row.id);
+  }
+
+  /** The connection of a running sandbox, opened anew when this process has none. */
+  async connection(row: SandboxRow): Promise<ControllerConnection> {
+    let opening = this.connections.get(row.id);
+    if (!opening) {
+      opening = this.resume(row);
+      this.connections.set(row.id, opening);
+      opening.catch(() => this.connections.delete(row.id));
+    }
+    return opening;
+  }
+
+  /** Takes hold of a controller that an earlier server process started. */
+  async adopt(row: SandboxRow): Promise<void> {
+    if (row.controller.execId === null) return;
+    const handle = await this.context.driver.openExec(row.id, row.controller.execId);
+    if (!handle) return;
+    this.handles.set(row.id, handle);
+    this.watch(row);
+  }
+
+  /** Waits a moment for the end of a controller whose connection broke: true when it has ended. */
+  async hasEnded(row: SandboxRow): Promise<boolean> {
+    const handle = this.handles.get(row.id);
+    if (!handle) return row.state === 'stopped';
+    const moment = new Promise<boolean>((resolve) => setTimeout(() => resolve(false), 1000));
+    return Promise.race([handle.ended().then(() => true), moment]);
+  }
+
+  /** Forgets a broken connection; the next call opens another one to the same session. */
+  drop(sandboxId: string): void {
+    this.connections.delete(sandboxId);
+  }
+
+  /** Journals a session id that has changed since it was last kept. */
+  async keepSession(row: SandboxRow): Promise<void> {
+    const state = (await this.connections.get(row.id))?.state();
+    if (!state || state.sessionId === row.controller.sessionId) return;
+    row.controller = { ...row.controller, ...state };
+    this.sandboxes.put(row);
+  }
+
+  close(sandboxId: string): void {
+    const opening = this.connections.get(sandboxId);
+    this.connections.delete(sandboxId);
+    void opening?.then(
+      (connection) => connection.close(),
+      () => undefined,
+    );
+    this.handles.get(sandboxId)?.release();
+    this.handles.delete(sandboxId);
+  }
+
+  closeAll(): void {
+    for (const id of [...this.connections.keys(), ...this.handles.keys()]) this.close(id);
+  }
+
+  private async startProcess(row: SandboxRow, argv: string[]): Promise<ExecHandle> {
+    const { controller, env, workdir } = row.spec;
+    const execId = execIdOf(`${row.key}/controller`);
+    await this.context.driver.startExec(row.id, execId, {
+      argv,
+      uid: controller.uid,
+      cwd: workdir,
+      env,
+      stdin: controller.kind === 'mcp-stdio' ? 'pipe' : null,
+    });
+    const handle = await this.context.driver.openExec(row.id, execId);
+    if (!handle) throw new DenvError('internal', `the controller of ${row.id} left no trace`);
+    row.controller = { ...row.controller, execId };
+    this.handles.set(row.id, handle);
+    return handle;
+  }
+
+  private async open(
+    row: SandboxRow,
+    handle: ExecHandle | null,
+    signal: AbortSignal,
+  ): Promise<ControllerConnection> {
+    const { controller } = row.spec;
+    if (controller.kind === 'shell') throw new DenvError('internal', 'a shell has no connection');
+    const wait = { timeoutS: controller.timeoutS, signal };
+    if (controller.kind === 'mcp-stdio') {
+      if (!handle) throw new DenvError('internal', 'a stdio controller without a process');
+      return connectMcpStdio({ handle, ...wait });
+    }
+    const target = this.httpTarget(row.id, controller);
+    await waitForPort(target.connect, wait);
+    return connectMcpHttp({ ...target, ...wait });
+  }
+
+  private async resume(row: SandboxRow): Promise<ControllerConnection> {
+    const { controller } = row.spec;
+    const { protocolVersion, sessionId } = row.controller;
+    if (row.state === 'stopped') throw stoppedError(row);
+    if (controller.kind === 'shell' || protocolVersion === null) {
+      throw new DenvError('controller_failed', `sandbox ${row.id} has no controller to call`);
+    }
+    if (controller.kind === 'mcp-http') {
+      return Promise.resolve(
+        resumeMcpHttp(this.httpTarget(row.id, controller), { sessionId, protocolVersion }),
+      );
+    }
+    const handle = this.handles.get(row.id);
+    if (!handle) throw new DenvError('controller_failed', `the controller of ${row.id} is gone`);
+    return resumeMcpStdio(handle, protocolVersion);
+  }
+
+  private httpTarget(sandboxId: string, controller: { port: number; path: string }) {
+    return {
+      connect: () => this.context.driver.connect(sandboxId, controller.port),
+      port: controller.port,
+      path: controller.path,
+    };
+  }
+
+  private async explain(
+    error: unknown,
+    handle: ExecHandle | null,
+    cancelled: AbortSignal,
+    ended: AbortSignal,
+  ): Promise<unknown> {
+    if (cancelled.aborted) return new DenvError('sandbox_gone', 'deleted while it was created');
+    const tail = handle ? await this.tailOf(handle) : '';
+    const said = tail === '' ? '' : `; its last output: ${tail}`;
+    if (ended.aborted) {
+      return new DenvError('controller_failed', `the controller ended before it was ready${said}`);
+    }
+    const message = error instanceof Error ? error.message : String(error);
+    return new DenvError('controller_failed', `${message}${said}`, { cause: error });
+  }
+
+  private async tailOf(handle: ExecHandle): Promise<string> {
+    const { stdout, stderr } = await handle.output(1024 * 1024);
+    return Buffer.concat([stdout.subarray(-TAIL_BYTES), stderr.subarray(-TAIL_BYTES)])
+      .toString('utf8')
+      .trim();
+  }
+}
+
+class ControllerEnded extends Error {
+  override readonly message = 'the controller ended';
+}

@@ -1,0 +1,234 @@
+import type { Labels, Sandbox, StopEvidence, User, Version } from '../../contracts/denv';
+import { DenvError, toDenvError } from '../errors';
+import { versionIdOf } from '../ids';
+import type { ServerContext } from './context';
+import type { SandboxRow, VersionRow } from './journal';
+import { RolledBack } from './operations';
+
+/**
+ * Who exists, in what state, forked from what, until when. Rows are kept in memory and written through to the journal;
+ * `deleted` ones live in the journal alone.
+ */
+export class Sandboxes {
+  private readonly rows = new Map<string, SandboxRow>();
+  private readonly locks = new Map<string, Promise<unknown>>();
+  /** Sandboxes that a verify is stopping: what ends in them ends by an act of ours. */
+  private readonly stopping = new Set<string>();
+
+  constructor(private readonly context: ServerContext) {}
+
+  load(): void {
+    for (const row of this.context.journal.sandboxes()) this.rows.set(row.id, row);
+  }
+
+  all(): SandboxRow[] {
+    return [...this.rows.values()];
+  }
+
+  find(id: string): SandboxRow | null {
+    return this.rows.get(id) ?? null;
+  }
+
+  /** @throws DenvError sandbox_gone, sandbox_not_found */
+  get(id: string): SandboxRow {
+    const row = this.rows.get(id);
+    if (row) return row;
+    const { journal } = this.context;
+    if (journal.deletedSandbox(id) || journal.hasTombstone(id)) {
+      throw new DenvError('sandbox_gone', `sandbox ${id} was deleted`);
+    }
+    throw new DenvError('sandbox_not_found', `there is no sandbox ${id}`);
+  }
+
+  /** A sandbox whose processes run. Renews its lease, as every call on it does. @throws DenvError sandbox_stopped */
+  running(id: string): SandboxRow {
+    const row = this.get(id);
+    if (row.state === 'stopped') throw stoppedError(row);
+    if (row.state === 'deleting')
+      throw new DenvError('sandbox_gone', `sandbox ${id} is being deleted`);
+    if (row.state === 'creating') {
+      throw new DenvError('unavailable', `sandbox ${id} is not ready yet`, { retryAfterS: 1 });
+    }
+    this.touch(row);
+    return row;
+  }
+
+  put(row: SandboxRow): void {
+    this.rows.set(row.id, row);
+    this.context.journal.putSandbox(row);
+  }
+
+  forget(id: string): void {
+    this.rows.delete(id);
+    this.context.journal.removeSandbox(id);
+  }
+
+  markDeleted(row: SandboxRow): void {
+    row.state = 'deleted';
+    row.deletedAt = Date.now();
+    this.context.journal.transaction(() => {
+      this.context.journal.putSandbox(row);
+      this.context.journal.record(row.id, 'deleted', {});
+    });
+    this.rows.delete(row.id);
+  }
+
+  /** Notes that a sandbox's processes are gone; its files are there. The first evidence stays. */
+  markStopped(row: SandboxRow, evidence: Omit<StopEvidence, 'at'>): void {
+    if (row.state !== 'running') return;
+    if (this.stopping.has(row.id) && evidence.what !== 'verify_stop') return;
+    row.state = 'stopped';
+    row.stopped = { ...evidence, at: new Date().toISOString() };
+    const { journal, log } = this.context;
+    log.info({ sandbox: row.id, evidence }, 'sandbox stopped');
+    journal.transaction(() => {
+      journal.putSandbox(row);
+      journal.record(row.id, 'stopped', { ...row.stopped });
+    });
+  }
+
+  /** Asks the driver whether a running sandbox still runs, and notes it when it does not. */
+  async checkAlive(row: SandboxRow): Promise<void> {
+    if (row.state !== 'running') return;
+    const state = await this.context.driver.state(row.id);
+    if (state.state === 'running') return;
+    if (state.state === 'stopped' && state.hostRestart) {
+      this.markStopped(row, { by: 'outside', what: 'host_restart' });
+      return;
+    }
+    const oom = state.state === 'stopped' && state.oomKills > 0;
+    this.markStopped(row, { by: 'inside', what: oom ? 'oom_kill' : 'init_ended' });
+  }
+
+  /** Extends the lease from now on; in memory at once, in the journal when that moves it noticeably. */
+  touch(row: SandboxRow, leaseS = this.context.settings.defaultLeaseS): void {
+    const until = Date.now() + leaseS * 1000;
+    if (until <= row.leaseUntil) return;
+    const moved = until - row.leaseUntil;
+    row.leaseUntil = until;
+    if (moved > 30_000) this.context.journal.relaxed(() => this.context.journal.putSandbox(row));
+  }
+
+  /** One piece of work at a time on a sandbox's tree and freezer. */
+  async locked<T>(id: string, work: () => Promise<T>): Promise<T> {
+    const before = this.locks.get(id) ?? Promise.resolve();
+    const mine = before.catch(() => undefined).then(work);
+    this.locks.set(id, mine);
+    try {
+      return await mine;
+    } finally {
+      if (this.locks.get(id) === mine) this.locks.delete(id);
+    }
+  }
+
+  /**
+   * The sandbox's tree as it is, as the version of this key: taken once, however often it is asked for. With `stop` every
+   * process of the sandbox is killed while it is frozen.
+   */
+  async takeVersion(
+    row: SandboxRow,
+    key: string,
+    options: { stop: boolean; labels?: Labels; retentionS?: number },
+  ): Promise<VersionRow> {
+    const id = versionIdOf(key);
+    const { driver, journal, settings } = this.context;
+    return this.locked(row.id, async () => {
+      const kept = journal.version(id);
+      if (kept) return kept;
+      const complete = await driver.hasVersion(id);
+      if (options.stop) this.stopping.add(row.id);
+      let timings: { pausedMs: number | null; flushMs: number | null } = {
+        pausedMs: null,
+        flushMs: null,
+      };
+      try {
+        if (!complete) timings = await driver.snapshot(row.id, id, { stop: options.stop });
+        else if (options.stop) await driver.stop(row.id);
+        if (options.stop) this.markStopped(row, { by: 'outside', what: 'verify_stop' });
+      } finally {
+        this.stopping.delete(row.id);
+      }
+      const version: VersionRow = {
+        id,
+        sandbox: row.id,
+        base: null,
+        spec: row.spec,
+        createdAt: Date.now(),
+        retainUntil: Date.now() + (options.retentionS ?? settings.versionRetentionS) * 1000,
+        labels: { ...row.labels, ...options.labels },
+        ...timings,
+      };
+      journal.transaction(() => {
+        journal.putVersion(version);
+        journal.record(row.id, 'snapshot', { version: id, ...timings });
+      });
+      return version;
+    });
+  }
+
+  /** A snapshot asked for by itself. */
+  async snapshotNow(
+    key: string,
+    work: { sandboxId: string; labels?: Labels; retentionS?: number },
+  ): Promise<Version> {
+    const row = this.get(work.sandboxId);
+    try {
+      return toVersion(await this.takeVersion(row, key, { stop: false, ...work }));
+    } catch (error) {
+      throw toDenvError(error).retryable ? new RolledBack(error) : error;
+    }
+  }
+
+  /** @throws DenvError version_not_found */
+  version(id: string): VersionRow {
+    const row = this.context.journal.version(id);
+    if (!row) throw new DenvError('version_not_found', `there is no version ${id}`);
+    return row;
+  }
+}
+
+export function stoppedError(row: SandboxRow): DenvError {
+  const why = row.stopped
+    ? ` (${row.stopped.what}${row.stopped.detail ? `: ${row.stopped.detail}` : ''})`
+    : '';
+  return new DenvError('sandbox_stopped', `sandbox ${row.id} has stopped${why}`, {
+    details: { stopped: row.stopped },
+  });
+}
+
+const AGENT_UID = 1000;
+
+export function uidOfUser(user: User | undefined): number {
+  return typeof user === 'number' ? user : AGENT_UID;
+}
+
+export function toSandbox(row: SandboxRow): Sandbox {
+  return {
+    id: row.id,
+    state: row.state === 'deleting' ? 'deleted' : row.state,
+    ports: Object.fromEntries(
+      Object.entries(row.ports).map(([port, host]) => [port, `127.0.0.1:${host}`]),
+    ),
+    version: row.version,
+    reproducible: row.spec.reproducible,
+    forkedFrom: row.forkedFrom,
+    labels: row.labels,
+    createdAt: new Date(row.createdAt).toISOString(),
+    leaseUntil: new Date(row.leaseUntil).toISOString(),
+    controller: { kind: row.spec.controller.kind, ready: row.controller.ready },
+    stopped: row.stopped,
+  };
+}
+
+export function toVersion(row: VersionRow): Version {
+  return {
+    id: row.id,
+    sandbox: row.sandbox,
+    createdAt: new Date(row.createdAt).toISOString(),
+    retainUntil: new Date(row.retainUntil).toISOString(),
+    reproducible: row.spec.reproducible,
+    labels: row.labels,
+    pausedMs: row.pausedMs,
+    flushMs: row.flushMs,
+  };
+}

@@ -1,0 +1,67 @@
+import type { ServerContext } from './context';
+import type { Lifecycle } from './lifecycle';
+import type { Sandboxes } from './sandboxes';
+
+const LIVENESS_MS = 2000;
+const LEASE_MS = 5000;
+const RETENTION_MS = 60_000;
+const OUTCOMES_KEPT_MS = 24 * 3600 * 1000;
+
+/**
+ * What the server does unasked: notices sandboxes that ended, deletes those whose lease is over and that have no owner (an
+ * owner's own reaper deletes the rest), and drops versions and outcomes past their retention.
+ */
+export function startSweeps(
+  context: ServerContext,
+  sandboxes: Sandboxes,
+  lifecycle: Lifecycle,
+): () => void {
+  const { journal, driver, log } = context;
+
+  async function liveness(): Promise<void> {
+    for (const row of sandboxes.all()) await sandboxes.checkAlive(row);
+  }
+
+  async function leases(): Promise<void> {
+    const over = sandboxes
+      .all()
+      .filter((row) => row.leaseUntil < Date.now() && row.labels['owner'] === undefined);
+    for (const row of over) {
+      log.info({ sandbox: row.id }, 'its lease is over and it has no owner: deleting');
+      await lifecycle.remove(row.id);
+    }
+  }
+
+  async function retention(): Promise<void> {
+    for (const version of journal.versions()) {
+      if (version.base !== null || version.retainUntil > Date.now()) continue;
+      await driver.removeVersion(version.id);
+      journal.removeVersion(version.id);
+    }
+    journal.sweep(Date.now() - OUTCOMES_KEPT_MS);
+  }
+
+  const timers = [
+    every(LIVENESS_MS, liveness),
+    every(LEASE_MS, leases),
+    every(RETENTION_MS, retention),
+  ];
+
+  /** One run at a time: a slow one delays the next. */
+  function every(ms: number, work: () => Promise<void>): NodeJS.Timeout {
+    let busy = false;
+    return setInterval(() => {
+      if (busy) return;
+      busy = true;
+      work()
+        .catch((error: unknown) => log.error({ err: error }, 'sweep failed'))
+        .finally(() => {
+          busy = false;
+        });
+    }, ms);
+  }
+
+  return () => {
+    for (const timer of timers) clearInterval(timer);
+  };
+}
