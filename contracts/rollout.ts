@@ -90,6 +90,12 @@ export const RolloutInput = z.object({
   checkpoints: CheckpointPolicy,
   onOutcomeUnknown: OutcomeUnknownPolicy,
   from: Continuation.optional(),
+  /** Seconds for one answer of the model; default 600. */
+  modelTimeoutS: z.number().positive().optional(),
+  /** Seconds that a model endpoint may be away, limit the rate or answer garbage before the rollout ends unscored; default 900. */
+  modelWaitS: z.number().positive().optional(),
+  /** The namespace has the Rollout… search attributes: told by whoever starts the rollout. */
+  searchAttributes: z.boolean().optional(),
 });
 export type RolloutInput = z.infer<typeof RolloutInput>;
 

@@ -1,0 +1,178 @@
+import type { CallReply, ExecReply } from '../contracts/denv';
+import type { OutcomeUnknownPolicy } from '../contracts/task';
+import { PackedTask } from '../contracts/task';
+import { ModelReply } from '../contracts/trajectory';
+import type { Observation, ToolCall } from '../contracts/trajectory';
+import { DenvError } from '../denv/errors';
+import { replyName } from './documents';
+import { activity, held } from './heartbeat';
+import { showReply, showText } from './observations';
+import type { Shown } from './observations';
+import type { Parts } from './parts';
+import { withEvidence } from './stop-evidence';
+
+export interface CallToolInput {
+  key: string;
+  sandboxId: string;
+  leaseS: number;
+  /** Key of the model call whose reply asks for it, and which of its tool calls this is. */
+  modelKey: string;
+  index: number;
+  timeoutS: number;
+  snapshot?: 'before';
+  onOutcomeUnknown: OutcomeUnknownPolicy;
+}
+
+export interface CallToolOutput {
+  /** Blob ref of the Observation. */
+  ref: string;
+  isError: boolean;
+  durationS: number;
+  /** The snapshot that was asked for. */
+  version?: string;
+}
+
+export interface RunCommandInput {
+  key: string;
+  sandboxId: string;
+  leaseS: number;
+  taskRef: string;
+  list: 'setup' | 'solution';
+  index: number;
+  timeoutS: number;
+}
+
+export interface RunCommandOutput {
+  exitCode: number | null;
+  timedOut: boolean;
+  durationS: number;
+  /** The end of its output, for messages. */
+  outputTail: string;
+  /** Blob ref of an Observation of it. */
+  ref: string;
+}
+
+export function callActivities(parts: Parts) {
+  const { denv, blobs, documents } = parts;
+
+  const keep = (call: Pick<ToolCall, 'id' | 'name'>, shown: Shown, durationS: number) =>
+    documents.put({
+      toolCallId: call.id,
+      name: call.name,
+      durationS,
+      ...shown,
+    } satisfies Observation);
+
+  return {
+    /**
+     * Makes one tool call of a recorded model reply, with the snapshot before it if asked for. Idempotent by `key`: a retry
+     * waits for the same call. Arguments that are not a JSON object, and errors of the tool, are observations.
+     * @throws SandboxStopped with evidence, SandboxNotFound, OutcomeUnknown with the version taken before (all final)
+     */
+    callTool: activity(
+      async (input: CallToolInput, signal: AbortSignal): Promise<CallToolOutput> => {
+        const call = await toolCallOf(parts, input);
+        if (call.arguments === null) {
+          const text = `The arguments of this call are not a JSON object, so it was not made: ${call.rawArguments ?? ''}`;
+          const ref = await keep(call, await showText(blobs, text, true), 0);
+          return { ref, isError: true, durationS: 0 };
+        }
+        const request = {
+          method: 'tools/call' as const,
+          params: { name: call.name, arguments: call.arguments },
+          timeoutS: input.timeoutS,
+          ...(input.snapshot ? { snapshot: input.snapshot } : {}),
+        };
+        let reply: CallReply;
+        try {
+          reply = await withEvidence(denv, input.sandboxId, () =>
+            held(denv, input, input.key, () =>
+              denv.call(input.sandboxId, request, { key: input.key, signal }),
+            ),
+          );
+        } catch (error) {
+          if (!isUnknown(error) || input.onOutcomeUnknown !== 'report') throw error;
+          const shown = await showText(blobs, unknownText, true);
+          return { ref: await keep(call, shown, 0), isError: true, durationS: 0 };
+        }
+        const shown = await showReply(blobs, reply, input.timeoutS);
+        // A call that was cut at its limit has used all of it.
+        const durationS = reply.timedOut
+          ? Math.max(reply.durationS, input.timeoutS)
+          : reply.durationS;
+        return {
+          ref: await keep(call, shown, durationS),
+          isError: shown.isError,
+          durationS,
+          ...(reply.version ? { version: reply.version } : {}),
+        };
+      },
+    ),
+
+    /**
+     * Runs one of a task's own commands (set-up, or the oracle's solution) to its end. Its exit code is data. Idempotent by
+     * `key`.
+     */
+    runCommand: activity(
+      async (input: RunCommandInput, signal: AbortSignal): Promise<RunCommandOutput> => {
+        const { task } = await documents.get(PackedTask, input.taskRef);
+        const argv = task[input.list]?.[input.index];
+        if (!argv) {
+          throw new DenvError(
+            'invalid_request',
+            `task ${task.id} has no ${input.list} ${input.index}`,
+          );
+        }
+        const reply = await withEvidence(denv, input.sandboxId, () =>
+          held(denv, input, input.key, () =>
+            denv.exec(
+              input.sandboxId,
+              { argv, timeoutS: input.timeoutS, ...where(task.environment) },
+              { key: input.key, signal },
+            ),
+          ),
+        );
+        const text = commandText(argv, reply);
+        const shown = await showText(blobs, text, reply.exitCode !== 0);
+        const call = { id: `${input.list}/${input.index}`, name: 'exec' };
+        return {
+          exitCode: reply.exitCode,
+          timedOut: reply.timedOut,
+          durationS: reply.durationS,
+          outputTail: (reply.stderr || reply.stdout).slice(-500),
+          ref: await keep(call, shown, reply.durationS),
+        };
+      },
+    ),
+  };
+}
+
+const unknownText =
+  'The outcome of this call is unknown: the machine that ran it restarted while it was out, and it may or may not have had its effect.';
+
+const isUnknown = (error: unknown): boolean =>
+  error instanceof DenvError && error.code === 'outcome_unknown';
+
+async function toolCallOf({ documents }: Parts, input: CallToolInput): Promise<ToolCall> {
+  const reply = await documents.find(ModelReply, replyName(input.modelKey));
+  const call = reply?.toolCalls[input.index];
+  if (!call) {
+    throw new DenvError(
+      'invalid_request',
+      `the reply of ${input.modelKey} has no tool call ${input.index}`,
+    );
+  }
+  return call;
+}
+
+const where = ({ workdir, env }: PackedTask['task']['environment']) => ({
+  ...(workdir ? { cwd: workdir } : {}),
+  ...(env ? { env } : {}),
+});
+
+function commandText(argv: string[], reply: ExecReply): string {
+  const end = reply.timedOut ? 'killed at its time limit' : `exit code ${reply.exitCode}`;
+  return [`$ ${argv.join(' ')}`, reply.stdout, reply.stderr, `[${end}]`]
+    .filter((line) => line !== '')
+    .join('\n');
+}

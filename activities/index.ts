@@ -1,0 +1,26 @@
+import { callActivities } from './calls';
+import { createDocuments } from './documents';
+import { modelActivities } from './model';
+import type { Dependencies } from './parts';
+import { recordActivities } from './records';
+import { sandboxActivities } from './sandboxes';
+import { toolActivities } from './tools';
+import { trajectoryActivities } from './trajectory';
+import { verifyActivities } from './verify';
+
+/** The full set of effects that a workflow can reach. Each is idempotent: by its key, or by nature. */
+export function createActivities(dependencies: Dependencies) {
+  const parts = { ...dependencies, documents: createDocuments(dependencies.blobs) };
+  return {
+    ...sandboxActivities(parts),
+    ...toolActivities(parts),
+    ...callActivities(parts),
+    ...trajectoryActivities(parts),
+    ...modelActivities(parts),
+    ...verifyActivities(parts),
+    ...recordActivities(parts),
+  };
+}
+
+export type Activities = ReturnType<typeof createActivities>;
+export type { Dependencies };

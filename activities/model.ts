@@ -1,0 +1,147 @@
+import { randomUUID } from 'node:crypto';
+import { Context } from '@temporalio/activity';
+import { PackedTask } from '../contracts/task';
+import { ModelReply } from '../contracts/trajectory';
+import type { TrajectoryEntry } from '../contracts/trajectory';
+import { ModelError } from '../models/model';
+import { replyName, sha256 } from './documents';
+import { activity, renewing } from './heartbeat';
+import type { Parts } from './parts';
+import { messagesOf } from './prompt';
+import { AgentContext } from './tools';
+import { append, entriesOf, load } from './trajectory';
+import type { PendingEntry } from './trajectory';
+
+export interface CallModelInput {
+  key: string;
+  step: number;
+  /** Blob ref of the AgentContext. */
+  agentRef: string;
+  /** Head of the trajectory so far, empty at the start, and what comes after it. */
+  head: string;
+  pending: PendingEntry[];
+  timeoutS: number;
+  /** Whose lease to renew while the model thinks. */
+  sandboxId: string;
+  leaseS: number;
+}
+
+export interface ModelTurn {
+  /** Head of the trajectory before the reply, and with it. */
+  before: string;
+  head: string;
+  /** Names of the tools it calls, at most `maxCalls`; `calls` counts all. */
+  tools: string[];
+  calls: number;
+  /** True unless every tool called says that it only reads. */
+  mutates: boolean;
+  /** A tool call without id or name: nothing could be shown for it. */
+  malformed: boolean;
+  finishReason: ModelReply['finishReason'];
+  promptTokens: number;
+  completionTokens: number;
+  costUsd: number | null;
+  durationS: number;
+  /** Earlier HTTP requests for this reply that nobody got an answer of. */
+  reissued: number;
+}
+
+/** Tool calls of one reply that are made; the others get an observation that says so. */
+const maxCalls = 128;
+
+export function modelActivities(parts: Parts) {
+  const { denv, models, blobs, documents } = parts;
+
+  /** The reply of a key: the recorded one, or asked for now and recorded. The first recorded one wins. */
+  async function replyOf(
+    input: CallModelInput,
+    entries: TrajectoryEntry[],
+    context: AgentContext,
+    signal: AbortSignal,
+  ): Promise<ModelReply> {
+    const recorded = await documents.find(ModelReply, replyName(input.key));
+    if (recorded) return recorded;
+    const ask = `${asksOf(input.key)}${Context.current().info.attempt}-${randomUUID().slice(0, 8)}`;
+    const messages = await messagesOf(blobs, entries);
+    await blobs.putIfAbsent(ask, Buffer.from('{}'));
+    const stopRenewing = renewing(denv, input);
+    let reply: ModelReply;
+    try {
+      const { model } = context;
+      const tools = context.tools.map(({ name, description = '', inputSchema }) => ({
+        name,
+        description,
+        inputSchema,
+      }));
+      const request = { key: input.key, model, messages, tools, timeoutS: input.timeoutS };
+      reply = await models.complete(request, { signal });
+    } catch (error) {
+      if (error instanceof ModelError && error.answered) {
+        await blobs.putIfAbsent(`${ask}.answered`, Buffer.from('{}'));
+      }
+      throw error;
+    } finally {
+      stopRenewing();
+    }
+    const kept = await blobs.putIfAbsent(replyName(input.key), Buffer.from(JSON.stringify(reply)));
+    return kept.won ? reply : ModelReply.parse(JSON.parse(kept.data.toString('utf8')));
+  }
+
+  /** Requests whose answer nobody got: all that went out, but for those answered by an error and the one that counts. */
+  async function reissuedOf(key: string): Promise<number> {
+    // A first try has no earlier ones.
+    if (Context.current().info.attempt === 1) return 0;
+    const names = await blobs.list(asksOf(key));
+    const answered = names.filter((name) => name.endsWith('.answered')).length;
+    return Math.max(0, names.length - 2 * answered - 1);
+  }
+
+  return {
+    /**
+     * Writes what is pending to the trajectory and gets the model's next reply to it. The reply is recorded before it is acted
+     * on, and a recorded reply is never asked for again. Renews the sandbox's lease meanwhile. Idempotent by `key`.
+     * @throws ModelUnavailable, ModelRateLimited (retryable); ModelUnauthorized, ModelRequestInvalid, ContextOverflow,
+     *   ModelRefused (final)
+     */
+    callModel: activity(async (input: CallModelInput, signal: AbortSignal): Promise<ModelTurn> => {
+      const context = await documents.get(AgentContext, input.agentRef);
+      const opening = input.head === '' ? await openingOf(parts, context) : [];
+      const fresh = [...opening, ...(await entriesOf(documents, input.pending))];
+      const before = await append(documents, input.head, fresh);
+      const earlier = await load(documents, input.head);
+      const reply = await replyOf(input, [...earlier, ...fresh], context, signal);
+      const head = await append(documents, before, [{ type: 'reply', step: input.step, reply }]);
+      const { promptTokens, completionTokens, costUsd } = reply.usage;
+      return {
+        before,
+        head,
+        tools: reply.toolCalls.slice(0, maxCalls).map((call) => call.name.slice(0, 64)),
+        calls: reply.toolCalls.length,
+        mutates: mutates(reply, context),
+        malformed: reply.toolCalls.some((call) => call.id === '' || call.name === ''),
+        finishReason: reply.finishReason,
+        promptTokens,
+        completionTokens,
+        costUsd,
+        durationS: reply.durationS,
+        reissued: await reissuedOf(input.key),
+      };
+    }),
+  };
+}
+
+const asksOf = (key: string): string => `asks/${sha256(key)}/`;
+
+async function openingOf({ documents }: Parts, context: AgentContext): Promise<TrajectoryEntry[]> {
+  const { task } = await documents.get(PackedTask, context.taskRef);
+  const { systemPrompt } = context.model.settings;
+  const prompt: TrajectoryEntry = { type: 'prompt', text: task.prompt };
+  return systemPrompt === undefined ? [prompt] : [{ type: 'system', text: systemPrompt }, prompt];
+}
+
+function mutates(reply: ModelReply, { tools }: AgentContext): boolean {
+  const readOnly = new Set(
+    tools.filter((tool) => tool.annotations?.readOnlyHint === true).map((tool) => tool.name),
+  );
+  return reply.toolCalls.some((call) => !readOnly.has(call.name));
+}

@@ -1,0 +1,35 @@
+import type { ContentPart, TrajectoryEntry } from '../contracts/trajectory';
+import type { ModelMessage, ModelPart } from '../models/model';
+import type { BlobStore } from '../stores/blobs';
+
+/** A trajectory as the model is shown it; images are read from the blob store. */
+export function messagesOf(blobs: BlobStore, entries: TrajectoryEntry[]): Promise<ModelMessage[]> {
+  const messages = entries.map((entry) => messageOf(blobs, entry));
+  return Promise.all(messages).then((all) => all.filter((message) => message !== null));
+}
+
+async function messageOf(blobs: BlobStore, entry: TrajectoryEntry): Promise<ModelMessage | null> {
+  switch (entry.type) {
+    case 'system':
+      return { role: 'system', text: entry.text };
+    case 'prompt':
+    case 'person':
+      return { role: 'user', parts: [{ type: 'text', text: entry.text }] };
+    case 'reply':
+      return { role: 'assistant', text: entry.reply.text, toolCalls: entry.reply.toolCalls };
+    case 'observation': {
+      const { toolCallId, name, isError, content } = entry.observation;
+      const parts = await Promise.all(content.map((part) => partOf(blobs, part)));
+      return { role: 'tool', toolCallId, name, isError, parts };
+    }
+    // The world was put back to before the step, so for the agent nothing happened.
+    case 'restored':
+      return null;
+  }
+}
+
+async function partOf(blobs: BlobStore, part: ContentPart): Promise<ModelPart> {
+  if (part.type === 'text') return part;
+  const data = await blobs.get(part.ref);
+  return { type: 'image', mimeType: part.mimeType, base64: data.toString('base64') };
+}

@@ -1,0 +1,86 @@
+import { ModelReply, Observation, TrajectoryNode } from '../contracts/trajectory';
+import type { TrajectoryEntry } from '../contracts/trajectory';
+import type { Documents } from './documents';
+import { replyName } from './documents';
+import { activity } from './heartbeat';
+import type { Parts } from './parts';
+
+/** What a workflow has not yet written to the trajectory; everything large is a ref. */
+export type PendingEntry =
+  | { type: 'person'; step: number; text: string }
+  | { type: 'observation'; step: number; ref: string; version?: string }
+  | { type: 'restored'; step: number; version: string; why: string }
+  /** Tool calls of a reply that were not made. */
+  | { type: 'skipped'; step: number; modelKey: string; from: number; why: string };
+
+export interface AppendInput {
+  /** Head of the chain so far; empty for none. */
+  head: string;
+  pending: PendingEntry[];
+}
+
+export function trajectoryActivities({ documents }: Parts) {
+  return {
+    /** Writes what is pending to the trajectory. Idempotent. @returns the new head */
+    appendTrajectory: activity(async (input: AppendInput): Promise<{ head: string }> => ({
+      head: await append(documents, input.head, await entriesOf(documents, input.pending)),
+    })),
+  };
+}
+
+/** Adds a link to the chain. The same entries on the same head make the same link. */
+export async function append(
+  documents: Documents,
+  head: string,
+  entries: TrajectoryEntry[],
+): Promise<string> {
+  if (entries.length === 0) return head;
+  return documents.put({ prev: head === '' ? null : head, entries } satisfies TrajectoryNode);
+}
+
+/** Every entry of the chain, oldest first. */
+export async function load(documents: Documents, head: string): Promise<TrajectoryEntry[]> {
+  const nodes: TrajectoryNode[] = [];
+  for (let ref: string | null = head === '' ? null : head; ref !== null;) {
+    const node: TrajectoryNode = await documents.get(TrajectoryNode, ref);
+    nodes.push(node);
+    ref = node.prev;
+  }
+  return nodes.reverse().flatMap((node) => node.entries);
+}
+
+/** Pending entries with their contents. */
+export async function entriesOf(
+  documents: Documents,
+  pending: PendingEntry[],
+): Promise<TrajectoryEntry[]> {
+  const entries = await Promise.all(pending.map((entry) => entryOf(documents, entry)));
+  return entries.flat();
+}
+
+async function entryOf(documents: Documents, entry: PendingEntry): Promise<TrajectoryEntry[]> {
+  switch (entry.type) {
+    case 'person':
+    case 'restored':
+      return [entry];
+    case 'observation': {
+      const observation = await documents.get(Observation, entry.ref);
+      const version = entry.version === undefined ? {} : { version: entry.version };
+      return [{ type: 'observation', step: entry.step, observation, ...version }];
+    }
+    case 'skipped': {
+      const reply = await documents.find(ModelReply, replyName(entry.modelKey));
+      return (reply?.toolCalls ?? []).slice(entry.from).map((call) => ({
+        type: 'observation',
+        step: entry.step,
+        observation: {
+          toolCallId: call.id,
+          name: call.name,
+          isError: true,
+          content: [{ type: 'text', text: `This call was not made: ${entry.why}` }],
+          durationS: 0,
+        },
+      }));
+    }
+  }
+}

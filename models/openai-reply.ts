@@ -1,0 +1,106 @@
+import { z } from 'zod';
+import type { ModelChoice } from '../contracts/rollout';
+import type { ModelReply, ToolCall, Usage } from '../contracts/trajectory';
+import { ModelError } from './model';
+
+const ChatToolCall = z.looseObject({
+  id: z.string().nullish(),
+  function: z.looseObject({ name: z.string().nullish(), arguments: z.unknown() }).nullish(),
+});
+
+const ChatCompletion = z.looseObject({
+  model: z.string().nullish(),
+  choices: z
+    .array(
+      z.looseObject({
+        finish_reason: z.string().nullish(),
+        message: z.looseObject({
+          content: z.string().nullish(),
+          refusal: z.string().nullish(),
+          tool_calls: z.array(ChatToolCall).nullish(),
+        }),
+        logprobs: z
+          .looseObject({ content: z.array(z.looseObject({ logprob: z.number() })).nullish() })
+          .nullish(),
+        /** As vLLM and its kin give them when asked. */
+        token_ids: z.array(z.number()).nullish(),
+      }),
+    )
+    .min(1),
+  usage: z
+    .looseObject({ prompt_tokens: z.number().nullish(), completion_tokens: z.number().nullish() })
+    .nullish(),
+});
+
+/**
+ * A chat completion as a ModelReply. What is kept: text, tool calls, usage, and token ids and log-probabilities when given.
+ * @throws ModelError ModelUnavailable when the body is not a chat completion
+ */
+export function replyOf(body: unknown, choice: ModelChoice, durationS: number): ModelReply {
+  const parsed = ChatCompletion.safeParse(body);
+  const first = parsed.success ? parsed.data.choices[0] : undefined;
+  if (!parsed.success || !first) {
+    const sample = (typeof body === 'string' ? body : (JSON.stringify(body) ?? '')).slice(0, 200);
+    throw new ModelError('ModelUnavailable', `the answer is not a chat completion: ${sample}`);
+  }
+  const { message } = first;
+  const toolCalls = (message.tool_calls ?? []).map(toolCallOf);
+  const logprobs = first.logprobs?.content?.map((token) => token.logprob);
+  return {
+    text: message.content ?? message.refusal ?? '',
+    toolCalls,
+    finishReason: finishReasonOf(first.finish_reason, toolCalls.length, message.refusal),
+    usage: usageOf(parsed.data.usage, choice.price),
+    durationS,
+    model: parsed.data.model ?? choice.name,
+    ...(first.token_ids ? { tokenIds: first.token_ids } : {}),
+    ...(logprobs ? { logprobs } : {}),
+  };
+}
+
+function toolCallOf(call: z.infer<typeof ChatToolCall>): ToolCall {
+  const id = call.id ?? '';
+  const name = call.function?.name ?? '';
+  const written = call.function?.arguments ?? '';
+  // Some endpoints hand the object over as it is.
+  if (isObject(written)) return { id, name, arguments: written };
+  const raw = typeof written === 'string' ? written : JSON.stringify(written);
+  if (raw.trim() === '') return { id, name, arguments: {} };
+  const value = parseOrNull(raw);
+  return isObject(value)
+    ? { id, name, arguments: value }
+    : { id, name, arguments: null, rawArguments: raw };
+}
+
+function finishReasonOf(
+  reason: string | null | undefined,
+  calls: number,
+  refusal: string | null | undefined,
+): ModelReply['finishReason'] {
+  if (reason === 'content_filter' || refusal) return 'refused';
+  if (calls > 0) return 'tool_calls';
+  return reason === 'length' ? 'length' : 'stop';
+}
+
+function usageOf(
+  usage: { prompt_tokens?: number | null; completion_tokens?: number | null } | null | undefined,
+  price: ModelChoice['price'],
+): Usage {
+  const promptTokens = usage?.prompt_tokens ?? 0;
+  const completionTokens = usage?.completion_tokens ?? 0;
+  const costUsd = price
+    ? (promptTokens * price.promptUsdPerMTok + completionTokens * price.completionUsdPerMTok) / 1e6
+    : null;
+  return { promptTokens, completionTokens, costUsd };
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+function parseOrNull(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,343 @@
+import type {
+  CallReply,
+  CallRequest,
+  CreateSandboxRequest,
+  ExecReply,
+  ExecRequest,
+  ForkRequest,
+  Sandbox,
+  SnapshotRequest,
+  StopEvidence,
+  VerifyReply,
+  VerifyRequest,
+  Version,
+} from '../../contracts/denv';
+import type { DenvClient } from '../../denv/client';
+import { DenvError } from '../../denv/errors';
+import { forkChildKey, sandboxIdOf, versionIdOf } from '../../denv/ids';
+
+/** One effect that a test may answer itself. `log` is what happened in that sandbox so far: the fake's whole world. */
+export interface FakeContext {
+  key: string;
+  sandboxId: string;
+  log: string[];
+  /** Resolves when the operation is cancelled, or `release(key)` is called. */
+  hang: () => Promise<'cancelled' | 'released'>;
+}
+
+export interface FakeHandlers {
+  create: (request: CreateSandboxRequest, context: FakeContext) => Promise<void> | void;
+  exec: (request: ExecRequest, context: FakeContext) => Promise<ExecReply> | ExecReply;
+  call: (request: CallRequest, context: FakeContext) => Promise<CallReply> | CallReply;
+  verify: (request: VerifyRequest, context: FakeContext) => Promise<VerifyReply> | VerifyReply;
+  fork: (request: ForkRequest, context: FakeContext) => Promise<void> | void;
+  renew: (sandboxId: string) => void;
+  delete: (sandboxId: string) => Promise<void> | void;
+}
+
+const now = (): string => new Date().toISOString();
+
+export const fakeTools = [
+  {
+    name: 'write',
+    description: 'Writes a line',
+    inputSchema: { type: 'object', properties: { line: { type: 'string' } } },
+  },
+  {
+    name: 'look',
+    description: 'Reads the lines',
+    inputSchema: { type: 'object', properties: {} },
+    annotations: { readOnlyHint: true },
+  },
+];
+
+export const textReply = (text: string, more: Partial<CallReply> = {}): CallReply => ({
+  result: { content: [{ type: 'text', text }] },
+  timedOut: false,
+  durationS: 0.5,
+  ...more,
+});
+
+export const evidence = (
+  version: string,
+  more: Partial<VerifyReply['evidence']> = {},
+): VerifyReply['evidence'] => ({
+  principal: 'verifier',
+  uid: 2000,
+  egress: 'deny',
+  version,
+  reproducible: true,
+  image: { name: 'host', digest: 'sha256:0' },
+  verifierDigest: 'sha256:1',
+  collected: [],
+  missing: [],
+  refused: null,
+  exitCode: 0,
+  timedOut: false,
+  noVerdict: null,
+  outputTail: '',
+  timings: {},
+  ...more,
+});
+
+export const reward = (version: string, value: number): VerifyReply => ({
+  version,
+  verdict: 'reward',
+  reward: value,
+  rewards: {},
+  evidence: evidence(version),
+});
+
+export const noVerdict = (version: string): VerifyReply => ({
+  version,
+  verdict: 'none',
+  reward: null,
+  rewards: {},
+  evidence: evidence(version, { exitCode: 139, noVerdict: 'the verifier crashed' }),
+});
+
+/**
+ * A denv server in memory. A key has one effect, as on the real one; refusals before an effect are not kept. Sandboxes hold a log
+ * of lines; versions freeze it, forks start from it. `handlers` replace what an operation does.
+ */
+export class FakeDenv {
+  readonly sandboxes = new Map<string, Sandbox>();
+  readonly logs = new Map<string, string[]>();
+  readonly versions = new Map<string, string[]>();
+  /** Every effect that began, in order: `<kind> <key>`. */
+  readonly effects: string[] = [];
+  readonly cancelled: string[] = [];
+  readonly deleted: string[] = [];
+  /** Create requests by key, for their labels and bodies. */
+  readonly created = new Map<string, CreateSandboxRequest>();
+  handlers: Partial<FakeHandlers> = {};
+  readonly #operations = new Map<string, Promise<unknown>>();
+  readonly #waiting = new Map<string, (why: 'cancelled' | 'released') => void>();
+  readonly #started: { key: string; resolve: () => void }[] = [];
+
+  readonly client: DenvClient = {
+    createSandbox: (request, { key }) =>
+      this.#keyed('create', key, sandboxIdOf(key), async (context) => {
+        this.created.set(key, request);
+        await this.handlers.create?.(request, context);
+        const base = request.version ?? versionIdOf(`${request.image}`);
+        return this.#start(key, base, request);
+      }),
+    listSandboxes: (filter = {}) =>
+      Promise.resolve({
+        sandboxes: [...this.sandboxes.values()].filter(
+          ({ labels }) => filter.owner === undefined || labels.owner === filter.owner,
+        ),
+      }),
+    getSandbox: (id) => Promise.resolve(this.#sandbox(id)),
+    exec: (id, request, { key }) =>
+      this.#keyed('exec', key, id, (context) => {
+        this.#running(id);
+        return this.handlers.exec?.(request, context) ?? this.#exec(request, context);
+      }),
+    call: (id, request, { key }) =>
+      this.#keyed('call', key, id, async (context) => {
+        this.#running(id);
+        const version = request.snapshot ? this.#freeze(key, id) : undefined;
+        const reply = await this.#call(request, context, version);
+        return version ? { ...reply, version } : reply;
+      }),
+    readFile: () => Promise.reject(new Error('the fake has no files')),
+    writeFile: () => Promise.reject(new Error('the fake has no files')),
+    readTree: () => Promise.reject(new Error('the fake has no files')),
+    writeTree: () => Promise.reject(new Error('the fake has no files')),
+    snapshot: (id, _request: SnapshotRequest, { key }) =>
+      this.#keyed('snapshot', key, id, () => this.#version(this.#freeze(key, id), id)),
+    fork: (id, request, { key }) => this.#fork(this.#freeze(key, id), request, key),
+    forkVersion: (version, request, { key }) => this.#fork(version, request, key),
+    verify: (id, request, { key }) =>
+      this.#keyed('verify', key, id, (context) => {
+        const version = this.#freeze(key, this.#sandbox(id).id);
+        return this.handlers.verify?.(request, context) ?? reward(version, 1);
+      }),
+    verifyVersion: (version, request, { key }) =>
+      this.#keyed('verify', key, version, (context) => {
+        const log = this.#frozen(version);
+        return this.handlers.verify?.(request, { ...context, log }) ?? reward(version, 1);
+      }),
+    getVersion: (version) => Promise.resolve(this.#version(version, null)),
+    renew: async (id) => {
+      this.effects.push(`renew ${id}`);
+      this.handlers.renew?.(id);
+      return this.#sandbox(id);
+    },
+    deleteSandbox: async (id) => {
+      await this.handlers.delete?.(id);
+      this.deleted.push(id);
+      this.sandboxes.delete(id);
+    },
+    record: (sandbox) => Promise.resolve({ sandbox, entries: [] }),
+    operation: (key) => Promise.resolve({ key, kind: 'exec', state: 'running' }),
+    cancelOperation: async (key) => {
+      this.cancelled.push(key);
+      this.#waiting.get(key)?.('cancelled');
+    },
+    targets: () => Promise.resolve({ targets: [] }),
+    health: () =>
+      Promise.resolve({
+        ok: true,
+        version: '0',
+        pid: 1,
+        sandboxes: this.sandboxes.size,
+        operationsRunning: this.#waiting.size,
+      }),
+  };
+
+  /** Resolves once an effect has begun whose key ends so. */
+  began(keyEnd: string): Promise<void> {
+    if (this.effects.some((effect) => effect.endsWith(keyEnd))) return Promise.resolve();
+    return new Promise((resolve) => this.#started.push({ key: keyEnd, resolve }));
+  }
+
+  release(keyEnd: string): void {
+    for (const [key, resolve] of this.#waiting) if (key.endsWith(keyEnd)) resolve('released');
+  }
+
+  /** From now on the sandbox has no processes. */
+  stop(sandboxId: string, by: StopEvidence['by']): void {
+    const sandbox = this.#sandbox(sandboxId);
+    const what = by === 'inside' ? 'controller_ended' : 'host_restart';
+    this.sandboxes.set(sandboxId, {
+      ...sandbox,
+      state: 'stopped',
+      stopped: { by, what, at: now() },
+    });
+  }
+
+  effectsOf(kind: string): string[] {
+    return this.effects
+      .filter((effect) => effect.startsWith(`${kind} `))
+      .map((e) => e.slice(kind.length + 1));
+  }
+
+  async #keyed<T>(
+    kind: string,
+    key: string,
+    sandboxId: string,
+    effect: (context: FakeContext) => Promise<T> | T,
+  ): Promise<T> {
+    const running = this.#operations.get(key);
+    if (running) return running as Promise<T>;
+    this.effects.push(`${kind} ${key}`);
+    for (const waiter of this.#started) if (key.endsWith(waiter.key)) waiter.resolve();
+    const hang = (): Promise<'cancelled' | 'released'> =>
+      new Promise((resolve) => {
+        this.#waiting.set(key, (why) => {
+          this.#waiting.delete(key);
+          resolve(why);
+        });
+      });
+    const log = this.logs.get(sandboxId) ?? [];
+    const outcome = (async () => effect({ key, sandboxId, log, hang }))();
+    this.#operations.set(key, outcome);
+    try {
+      return await outcome;
+    } catch (error) {
+      if (error instanceof DenvError && error.retryable) this.#operations.delete(key);
+      throw error;
+    }
+  }
+
+  #fork(version: string, request: ForkRequest, key: string) {
+    const childKey = forkChildKey(key, 0);
+    return this.#keyed('fork', key, sandboxIdOf(childKey), async (context) => {
+      await this.handlers.fork?.(request, context);
+      const sandbox = this.#start(childKey, version, request);
+      return { version, pausedMs: 1, children: [{ sandbox }] };
+    });
+  }
+
+  #start(key: string, version: string, request: { labels?: Record<string, string> }): Sandbox {
+    const id = sandboxIdOf(key);
+    if (this.deleted.includes(id)) throw new DenvError('sandbox_gone', `${id} was deleted`);
+    if (!this.versions.has(version)) this.versions.set(version, []);
+    this.logs.set(id, [...this.#frozen(version)]);
+    const sandbox: Sandbox = {
+      id,
+      state: 'running',
+      ports: {},
+      version,
+      reproducible: true,
+      forkedFrom: null,
+      labels: request.labels ?? {},
+      createdAt: now(),
+      leaseUntil: now(),
+      controller: { kind: 'shell', ready: true },
+      stopped: null,
+    };
+    this.sandboxes.set(id, sandbox);
+    return sandbox;
+  }
+
+  async #call(
+    request: CallRequest,
+    context: FakeContext,
+    version: string | undefined,
+  ): Promise<CallReply> {
+    try {
+      const answer = await this.handlers.call?.(request, context);
+      if (answer) return answer;
+    } catch (error) {
+      // The real server names the version that it took before a call whose outcome it lost.
+      if (!(error instanceof DenvError) || error.code !== 'outcome_unknown' || !version)
+        throw error;
+      throw new DenvError('outcome_unknown', error.message, { details: { version } });
+    }
+    if (request.method === 'tools/list') {
+      return { result: { tools: fakeTools }, timedOut: false, durationS: 0.01 };
+    }
+    const params = request.params as { name: string; arguments: { line?: string } };
+    if (params.name === 'write') context.log.push(params.arguments.line ?? '');
+    return textReply(context.log.join('\n'));
+  }
+
+  #exec(request: ExecRequest, context: FakeContext): ExecReply {
+    context.log.push(request.argv.join(' '));
+    const stdout = context.log.join('\n');
+    return { exitCode: 0, stdout, stderr: '', truncated: false, timedOut: false, durationS: 0.1 };
+  }
+
+  #freeze(key: string, sandboxId: string): string {
+    const version = versionIdOf(key);
+    this.versions.set(version, [...(this.logs.get(sandboxId) ?? [])]);
+    return version;
+  }
+
+  #frozen(version: string): string[] {
+    const log = this.versions.get(version);
+    if (!log) throw new DenvError('version_not_found', `no version ${version}`);
+    return log;
+  }
+
+  #version(id: string, sandbox: string | null): Version {
+    this.#frozen(id);
+    const at = now();
+    return {
+      id,
+      sandbox,
+      createdAt: at,
+      retainUntil: at,
+      reproducible: true,
+      labels: {},
+      pausedMs: 1,
+      flushMs: 1,
+    };
+  }
+
+  #sandbox(id: string): Sandbox {
+    const sandbox = this.sandboxes.get(id);
+    if (sandbox) return sandbox;
+    throw new DenvError('sandbox_not_found', `no sandbox ${id}`);
+  }
+
+  #running(id: string): void {
+    const { state, stopped } = this.#sandbox(id);
+    if (state === 'running') return;
+    throw new DenvError('sandbox_stopped', `sandbox ${id} is stopped`, { details: { stopped } });
+  }
+}

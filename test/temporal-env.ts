@@ -1,0 +1,189 @@
+import { createHash } from 'node:crypto';
+import {
+  existsSync,
+  globSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  writeFileSync,
+} from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { TestWorkflowEnvironment } from '@temporalio/testing';
+import { DefaultLogger, Runtime, Worker, bundleWorkflowCode } from '@temporalio/worker';
+import type { RolloutInput } from '../contracts/rollout';
+import { createActivities } from '../activities';
+import type { Dependencies } from '../activities';
+import type { Task } from '../contracts/task';
+import { createDirectoryBlobs } from '../stores/directory-blobs';
+import type { BlobStore } from '../stores/blobs';
+import type { Ledger } from '../stores/ledger';
+import { openLedger } from '../stores/sqlite-ledger';
+import { FakeDenv } from './fakes/fake-denv';
+import { FakeModel } from './fakes/fake-model';
+import type { Say } from './fakes/fake-model';
+
+/** A real dev server, stores in a directory of their own, and workers made for one test at a time. */
+export interface TemporalEnv {
+  temporal: TestWorkflowEnvironment;
+  blobs: BlobStore;
+  ledger: Ledger;
+  /** Stores a task and makes the input of a rollout of it. */
+  declare(spec?: RolloutSpec): Promise<RolloutInput>;
+  /** Runs `work` beside a worker with these fakes. */
+  withWorker<T>(
+    fakes: { denv?: FakeDenv; model?: FakeModel | Say[]; owner?: string },
+    work: (fakes: { denv: FakeDenv; model: FakeModel }) => Promise<T>,
+  ): Promise<T>;
+  close(): Promise<void>;
+}
+
+export interface RolloutSpec extends Partial<Omit<RolloutInput, 'taskRef'>> {
+  task?: Partial<Task>;
+}
+
+const taskQueue = 'rollouts-test';
+
+/** @param settings.continueAt  number of history events at which a run is told to continue as new */
+export async function openTemporal(settings: { continueAt?: number } = {}): Promise<TemporalEnv> {
+  quietRuntime();
+  const dir = mkdtempSync(join(tmpdir(), 'rollouts-temporal-'));
+  const extraArgs = [
+    '--dynamic-config-value',
+    'system.enableActivityEagerExecution=true',
+    '--dynamic-config-value',
+    'matching.useNewMatcher=true',
+  ];
+  if (settings.continueAt) {
+    const limit = `limit.historyCount.suggestContinueAsNew=${settings.continueAt}`;
+    extraArgs.push('--dynamic-config-value', limit);
+  }
+  const temporal = await TestWorkflowEnvironment.createLocal({
+    server: { executable: { type: 'existing-path', path: temporalPath() }, extraArgs },
+  });
+  const blobs = createDirectoryBlobs(join(dir, 'blobs'));
+  const ledger = await openLedger(join(dir, 'ledger.db'));
+  const codePath = await workflowBundle();
+  let declared = 0;
+
+  return {
+    temporal,
+    blobs,
+    ledger,
+    async declare({ task, ...spec } = {}) {
+      declared += 1;
+      const packed = packedTask(task);
+      const { ref } = await blobs.put(Buffer.from(JSON.stringify(packed)));
+      const batchId = spec.batchId ?? `b${declared}`;
+      const input: RolloutInput = {
+        rolloutId: `rollout/${batchId}/${packed.id}/${spec.index ?? 0}`,
+        batchId,
+        taskId: packed.id,
+        index: 0,
+        identity: `identity-${declared}`,
+        owner: 'test-owner',
+        agent: 'model',
+        model: { name: 'scripted', settings: {}, price: null },
+        limits: {},
+        checkpoints: 'step',
+        onOutcomeUnknown: 'restore',
+        ...spec,
+        taskRef: ref,
+      };
+      return input;
+    },
+    async withWorker(fakes, work) {
+      const denv = fakes.denv ?? new FakeDenv();
+      const model =
+        fakes.model instanceof FakeModel ? fakes.model : new FakeModel(fakes.model ?? []);
+      const dependencies: Dependencies = {
+        denv: denv.client,
+        models: model,
+        blobs,
+        ledger,
+        owner: fakes.owner ?? 'test-owner',
+      };
+      const worker = await Worker.create({
+        connection: temporal.nativeConnection,
+        taskQueue,
+        workflowBundle: { codePath },
+        activities: createActivities(dependencies),
+        maxHeartbeatThrottleInterval: '1 second',
+        stickyQueueScheduleToStartTimeout: '2 seconds',
+      });
+      return worker.runUntil(work({ denv, model }));
+    },
+    async close() {
+      await ledger.close();
+      await temporal.teardown();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+export const startOptions = (input: RolloutInput) => ({
+  workflowId: input.rolloutId,
+  taskQueue,
+  args: [input] as [RolloutInput],
+});
+export { taskQueue };
+
+function packedTask(task: Partial<Task> = {}) {
+  const id = task.id ?? 'mend';
+  return {
+    id,
+    taskset: 'test',
+    digest: 'sha256:test',
+    task: {
+      id,
+      prompt: 'Mend it.',
+      environment: { image: 'host' },
+      verifier: { image: 'host', command: ['sh', '/verify.sh'] },
+      ...task,
+    },
+    environmentFiles: [],
+    verifierFiles: [],
+  };
+}
+
+/** TEMPORAL_CLI, else `temporal` on PATH, else where `go install` puts it. */
+function temporalPath(): string {
+  const named = process.env.TEMPORAL_CLI;
+  if (named) return named;
+  const folders = [
+    ...(process.env.PATH ?? '').split(delimiter),
+    join(process.env.HOME ?? '/root', 'go/bin'),
+    '/root/go/bin',
+  ];
+  const found = folders.map((folder) => join(folder, 'temporal')).find((path) => existsSync(path));
+  if (!found) throw new Error('no temporal command: run scripts/setup, or set TEMPORAL_CLI');
+  return found;
+}
+
+let quiet = false;
+function quietRuntime(): void {
+  if (quiet) return;
+  quiet = true;
+  const level = process.env.TEST_LOG_LEVEL === 'debug' ? 'DEBUG' : 'ERROR';
+  Runtime.install({ logger: new DefaultLogger(level), shutdownSignals: [] });
+}
+
+/** The workflows' bundle, built once for these sources however many test files use it. */
+export async function workflowBundle(): Promise<string> {
+  const root = join(__dirname, '..');
+  const hash = createHash('sha256');
+  for (const file of globSync('{workflows,contracts,activities}/*.ts', { cwd: root }).sort()) {
+    hash.update(file).update(readFileSync(join(root, file)));
+  }
+  const path = join(tmpdir(), `rollouts-bundle-${hash.digest('hex').slice(0, 16)}.js`);
+  if (existsSync(path)) return path;
+  const { code } = await bundleWorkflowCode({
+    workflowsPath: join(root, 'workflows/index.ts'),
+    logger: new DefaultLogger('ERROR'),
+  });
+  const tmp = `${path}.${process.pid}`;
+  writeFileSync(tmp, code);
+  renameSync(tmp, path);
+  return path;
+}

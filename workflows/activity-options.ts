@@ -1,0 +1,61 @@
+import { ActivityCancellationType, proxyActivities } from '@temporalio/workflow';
+import type { ActivityOptions } from '@temporalio/workflow';
+import type { Activities } from '../activities';
+
+/** Of a sandbox, in seconds. Calls renew it; long waits and pauses renew it at every third. */
+export const leaseS = 300;
+
+/** How long a service may be away before that counts: about the time that its restart by hand takes. */
+const outageS = 600;
+
+type Work =
+  /** Making a sandbox ready. The server bounds it by the controller's own limit, and says so. */
+  | 'start'
+  /** A command, call or verifier with a time limit of its own. */
+  | 'run'
+  | 'model'
+  /** Writing and reading records, leases, trajectory. */
+  | 'record'
+  /** Waiting for other rollouts, for as long as they take. */
+  | 'await'
+  /** Removing a sandbox. One that hangs is left to the reaper. */
+  | 'stop';
+
+// A worker that dies is noticed after heartbeatTimeout; every activity heartbeats by itself.
+const base: ActivityOptions = {
+  heartbeatTimeout: '4 seconds',
+  cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+  retry: {
+    initialInterval: '200 milliseconds',
+    backoffCoefficient: 2,
+    maximumInterval: '5 seconds',
+  },
+};
+
+const table: Record<Work, ActivityOptions> = {
+  // Tries are used up by a server that is away, not by one that takes its time: 125 of them are ten minutes.
+  start: {
+    ...base,
+    startToCloseTimeout: '25 hours',
+    retry: { ...base.retry, maximumAttempts: 125 },
+  },
+  run: base,
+  model: { ...base, retry: { ...base.retry, maximumInterval: '30 seconds' } },
+  record: { ...base, startToCloseTimeout: '1 minute', scheduleToCloseTimeout: outageS * 1000 },
+  await: { ...base, startToCloseTimeout: '25 hours' },
+  stop: { ...base, startToCloseTimeout: '1 minute', scheduleToCloseTimeout: '2 minutes' },
+};
+
+/**
+ * The activities, with the timeouts and retries of their kind of work. `summary` is what Temporal's UI shows.
+ * @param limitS  of `run`: the operation's own time limit; of `model`: how long an endpoint may be away or refuse to serve
+ */
+export function activitiesFor(work: Work, summary: string, limitS = 0): Activities {
+  const options = { ...table[work], summary };
+  if (work === 'run' || work === 'model') {
+    const waitS = work === 'run' ? limitS + outageS : limitS;
+    options.startToCloseTimeout = waitS * 1000;
+    options.scheduleToCloseTimeout = waitS * 1000;
+  }
+  return proxyActivities<Activities>(options);
+}

@@ -1,0 +1,127 @@
+import { isCancellation, workflowInfo } from '@temporalio/workflow';
+import type { ModelTurn } from '../activities/model';
+import type { RolloutInput, StopReason } from '../contracts/rollout';
+import { activitiesFor, leaseS } from './activity-options';
+import { troubleOf } from './failures';
+import { modelKey } from './keys';
+import { limitMet } from './limits';
+import { whilePaused } from './pause';
+import { runSolution } from './solution';
+import type { RolloutState, World } from './state';
+import { makeToolCalls } from './tool-calls';
+
+/** `continue`: the agent is not done, but the history is full; the loop goes on in the next run. */
+export type LoopEnd = StopReason | 'continue';
+
+const defaultModelTimeoutS = 600;
+const defaultModelWaitS = 900;
+
+/** The agent at work: until it is done, a limit is met or its sandbox is lost. What it wrote last is in the trajectory then. */
+export async function agentLoop(
+  input: RolloutInput,
+  state: RolloutState,
+  world: World,
+): Promise<LoopEnd> {
+  await whilePaused(state, world);
+  const end = await loopOf(input, state, world);
+  if (end !== 'continue' && state.pending.length > 0) await writePending(state);
+  return end;
+}
+
+function loopOf(input: RolloutInput, state: RolloutState, world: World): Promise<LoopEnd> {
+  switch (input.agent) {
+    case 'nop':
+      return Promise.resolve('done');
+    case 'oracle':
+      return runSolution(input, state, world);
+    case 'model':
+      return modelLoop(input, state, world);
+  }
+}
+
+/** Model call → tool calls → observations. */
+async function modelLoop(input: RolloutInput, state: RolloutState, world: World): Promise<LoopEnd> {
+  for (let place = world; ;) {
+    await whilePaused(state, place);
+    if (workflowInfo().continueAsNewSuggested) return 'continue';
+    const limit = limitMet(input, state);
+    if (limit) return limit;
+    takeMessages(state);
+
+    const spent = { ...state.spent };
+    const turn = await askModel(input, state, place);
+    if (typeof turn === 'string') return turn;
+    if (turn.finishReason === 'refused') return 'refused';
+    if (turn.malformed) return 'malformed_tool_call';
+
+    if (turn.calls === 0) {
+      await whilePaused(state, place);
+      if (state.paused || state.inbox.length > 0) continue;
+      return turn.finishReason === 'length' ? 'max_tokens' : 'done';
+    }
+    const made = await makeToolCalls(input, state, place, { turn, spent });
+    if (made.end) return made.end;
+    place = made.world;
+  }
+}
+
+/** One model call, charged. Returns the stop reason when the model will not, or cannot, answer this transcript. */
+async function askModel(
+  input: RolloutInput,
+  state: RolloutState,
+  world: World,
+): Promise<ModelTurn | StopReason> {
+  const step = state.step + 1;
+  const waitS = input.modelWaitS ?? defaultModelWaitS;
+  let turn: ModelTurn;
+  try {
+    turn = await activitiesFor('model', `step ${step}: model`, waitS).callModel({
+      key: modelKey(state, step),
+      step,
+      agentRef: world.agentRef ?? '',
+      head: state.head,
+      pending: state.pending,
+      timeoutS: input.modelTimeoutS ?? defaultModelTimeoutS,
+      sandboxId: world.sandboxId,
+      leaseS,
+    });
+  } catch (error) {
+    if (isCancellation(error)) throw error;
+    const { failure } = troubleOf(error, 'loop');
+    if (failure.type !== 'ContextOverflow' && failure.type !== 'ModelRefused') throw error;
+    state.agentFailure = failure;
+    return failure.type === 'ModelRefused' ? 'refused' : 'context_overflow';
+  }
+  state.step = step;
+  state.head = turn.head;
+  state.pending = [];
+  charge(state, turn);
+  return turn;
+}
+
+function charge(state: RolloutState, turn: ModelTurn): void {
+  state.modelCalls += 1;
+  state.modelCallsReissued += turn.reissued;
+  state.spent.tokens += turn.promptTokens + turn.completionTokens;
+  state.spent.costUsd += turn.costUsd ?? 0;
+  state.spent.workedS += turn.durationS;
+  state.usage.promptTokens += turn.promptTokens;
+  state.usage.completionTokens += turn.completionTokens;
+  if (turn.costUsd !== null) state.usage.costUsd = (state.usage.costUsd ?? 0) + turn.costUsd;
+}
+
+/** What people wrote goes into the trajectory before the next model call. */
+function takeMessages(state: RolloutState): void {
+  for (const text of state.inbox)
+    state.pending.push({ type: 'person', step: state.step + 1, text });
+  state.inbox = [];
+}
+
+async function writePending(state: RolloutState): Promise<void> {
+  const { head } = await activitiesFor('record', 'write trajectory').appendTrajectory({
+    head: state.head,
+    pending: state.pending,
+  });
+  state.head = head;
+  state.pending = [];
+}

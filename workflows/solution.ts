@@ -1,0 +1,42 @@
+import { isCancellation } from '@temporalio/workflow';
+import type { RolloutInput, StopReason } from '../contracts/rollout';
+import { activitiesFor, leaseS } from './activity-options';
+import { troubleOf } from './failures';
+import { commandKey } from './keys';
+import { secondsLeft, toolTimeoutS } from './limits';
+import type { RolloutState, World } from './state';
+
+/**
+ * The oracle: runs the task's own solution, in order and to its end. An exit code other than zero is evidence that the verifier's
+ * verdict will be read with, and stops nothing.
+ */
+export async function runSolution(
+  input: RolloutInput,
+  state: RolloutState,
+  world: World,
+): Promise<StopReason> {
+  for (let index = 0; index < world.task.solutionCommands; index += 1) {
+    if (secondsLeft(input, state) <= 0) return 'agent_timeout';
+    const timeoutS = toolTimeoutS(input, state);
+    try {
+      const done = await activitiesFor('run', `solution ${index}`, timeoutS).runCommand({
+        key: commandKey(state, 'solution', index),
+        sandboxId: world.sandboxId,
+        leaseS,
+        taskRef: input.taskRef,
+        list: 'solution',
+        index,
+        timeoutS,
+      });
+      state.spent.workedS += done.timedOut ? Math.max(done.durationS, timeoutS) : done.durationS;
+      state.pending.push({ type: 'observation', step: index + 1, ref: done.ref });
+    } catch (error) {
+      if (isCancellation(error)) throw error;
+      const { failure, details } = troubleOf(error, 'loop');
+      if (failure.type !== 'SandboxStopped' || details.evidence?.by === 'outside') throw error;
+      state.agentFailure = { ...failure, class: 'agent' };
+      return 'sandbox_lost';
+    }
+  }
+  return 'done';
+}

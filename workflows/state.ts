@@ -1,0 +1,149 @@
+import type { SandboxOrigin, TaskFacts } from '../activities/sandboxes';
+import type { PendingEntry } from '../activities/trajectory';
+import type {
+  AttemptResult,
+  Checkpoint,
+  Failure,
+  Outcome,
+  RolloutInput,
+  RolloutResult,
+  RolloutStatus,
+  Stage,
+  StopReason,
+  VerdictResult,
+} from '../contracts/rollout';
+
+/** The sandbox that a rollout works in, once it is there. */
+export interface World {
+  sandboxId: string;
+  /** What the attempt's first sandbox started from. */
+  startVersion: string;
+  task: TaskFacts;
+  /** Set once the controller has told its tools. */
+  agentRef: string | null;
+}
+
+/**
+ * All that a rollout knows, small enough to be carried into its next run: whatever is large is a ref. Spent budget and counts
+ * run on over attempts and restores.
+ */
+export interface RolloutState {
+  rolloutId: string;
+  stage: Stage;
+  startedAt: string;
+  paused: boolean;
+  /** Words of a person that the agent has not been shown. */
+  inbox: string[];
+
+  attempt: number;
+  restores: number;
+  world: World | null;
+  /** Sandboxes that were asked for and not yet deleted. */
+  open: SandboxOrigin[];
+  /** Id of the last sandbox, kept after its end. */
+  sandboxId: string;
+  /** Tool calls of this attempt: before the first, a broken controller is nobody's doing. */
+  callsInAttempt: number;
+
+  step: number;
+  head: string;
+  pending: PendingEntry[];
+  spent: Checkpoint['spent'];
+  usage: RolloutResult['usage'];
+  modelCalls: number;
+  modelCallsReissued: number;
+  toolCalls: number;
+
+  /** The latest `keptCheckpoints`; every version is in the trajectory beside its observation. */
+  checkpoints: Checkpoint[];
+  attempts: AttemptResult[];
+  verdicts: VerdictResult[];
+  restored: RolloutResult['lineage']['restored'];
+  /** A host that loses a sandbox again and again is not worked around for ever. */
+  hostRestored: boolean;
+  stopReason: StopReason | null;
+  /** Of the agent, beside a score. */
+  agentFailure: Failure | null;
+  end: RolloutEnding | null;
+}
+
+export interface RolloutEnding {
+  outcome: Outcome;
+  reward: number | null;
+  rewards: Record<string, number>;
+  failure: Failure | null;
+  submissionCaused: boolean;
+}
+
+/** About 100 KB in the carried state. */
+const keptCheckpoints = 400;
+
+export function initialState(input: RolloutInput, startedAt: string): RolloutState {
+  const { from } = input;
+  return {
+    rolloutId: input.rolloutId,
+    stage: 'create',
+    startedAt,
+    paused: false,
+    inbox: [],
+    attempt: 1,
+    restores: 0,
+    world: null,
+    open: [],
+    sandboxId: '',
+    callsInAttempt: 0,
+    // A checkpoint is taken before its step, which the continuation makes anew.
+    step: from ? from.step - 1 : 0,
+    head: from?.trajectory ?? '',
+    pending: [],
+    spent: from ? { ...from.spent } : { tokens: 0, costUsd: 0, workedS: 0 },
+    usage: { promptTokens: 0, completionTokens: 0, costUsd: input.model.price ? 0 : null },
+    modelCalls: 0,
+    modelCallsReissued: 0,
+    toolCalls: 0,
+    checkpoints: [],
+    attempts: [],
+    verdicts: [],
+    restored: [],
+    hostRestored: false,
+    stopReason: null,
+    agentFailure: null,
+    end: null,
+  };
+}
+
+/** A new attempt starts the task anew, in a new world; what was spent stays spent. */
+export function beginAttempt(state: RolloutState, input: RolloutInput): void {
+  state.attempt += 1;
+  state.restores = 0;
+  state.world = null;
+  state.callsInAttempt = 0;
+  state.stage = 'create';
+  state.head = input.from?.trajectory ?? '';
+  state.pending = [];
+  state.checkpoints = [];
+  state.stopReason = null;
+  state.agentFailure = null;
+}
+
+export function addCheckpoint(state: RolloutState, checkpoint: Checkpoint): void {
+  state.checkpoints.push(checkpoint);
+  if (state.checkpoints.length > keptCheckpoints) state.checkpoints.shift();
+}
+
+export function statusOf(state: RolloutState): RolloutStatus {
+  return {
+    rolloutId: state.rolloutId,
+    stage: state.stage,
+    paused: state.paused,
+    attempt: state.attempt,
+    step: state.step,
+    sandboxId: state.sandboxId,
+    modelCalls: state.modelCalls,
+    toolCalls: state.toolCalls,
+    trajectory: state.head,
+    checkpoints: state.checkpoints,
+    outcome: state.end?.outcome ?? null,
+    reward: state.end?.reward ?? null,
+  };
+}

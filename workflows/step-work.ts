@@ -1,0 +1,26 @@
+import type { ModelTurn } from '../activities/model';
+import type { PendingEntry } from '../activities/trajectory';
+import type { Checkpoint } from '../contracts/rollout';
+import { addCheckpoint } from './state';
+import type { RolloutState } from './state';
+
+/** One reply's tool calls while they are made. */
+export interface StepWork {
+  turn: ModelTurn;
+  /** Spent before the reply: what a continuation from before this step has already used. */
+  spent: Checkpoint['spent'];
+  /** Version taken before the step's first call. */
+  version: string | null;
+  observations: PendingEntry[];
+  /** Calls that were counted and charged: those made again in a restored world are not charged again. */
+  charged: number;
+  restores: number;
+}
+
+/** A version exists before it is named here, so a kill in between leaves the checkpoint before this one. */
+export function keepCheckpoint(state: RolloutState, work: StepWork, version: string): void {
+  if (work.version !== null) return;
+  work.version = version;
+  const { before: trajectory } = work.turn;
+  addCheckpoint(state, { step: state.step, version, trajectory, spent: work.spent });
+}

@@ -1,0 +1,67 @@
+import type { RolloutInput, VerdictResult } from '../contracts/rollout';
+import { activitiesFor } from './activity-options';
+import { verifyKey } from './keys';
+import type { RolloutEnding, RolloutState, World } from './state';
+
+/** How often a verifier without a verdict is run again on the same version. */
+const moreTries = 2;
+
+/**
+ * Has what the agent left judged, and decides what that counts as. A verifier that gives no verdict runs twice more on the very
+ * same version, then on the untouched start version: a verdict there says that the submission is why there was none.
+ */
+export async function judge(
+  input: RolloutInput,
+  state: RolloutState,
+  world: World,
+): Promise<RolloutEnding> {
+  state.stage = 'verify';
+  const { sandboxId } = world;
+  let verdict = await verify(input, state, world, 0, { sandboxId }, 'submission');
+  const { version } = verdict;
+  for (let again = 1; verdict.verdict === 'none' && again <= moreTries; again += 1) {
+    verdict = await verify(input, state, world, again, { version }, 'submission');
+  }
+  if (verdict.verdict !== 'none') return scored(state, verdict);
+
+  const target = { version: world.startVersion };
+  const start = await verify(input, state, world, 'start', target, 'start');
+  const submissionCaused = start.verdict !== 'none';
+  const failure = {
+    class: 'verifier' as const,
+    type: 'VerifierFailed',
+    stage: 'verify' as const,
+    message: verdict.summary,
+  };
+  return submissionCaused && world.task.noVerdict === 'zero'
+    ? { outcome: 'scored', reward: 0, rewards: {}, failure, submissionCaused }
+    : { outcome: 'unscored', reward: null, rewards: {}, failure, submissionCaused };
+}
+
+async function verify(
+  input: RolloutInput,
+  state: RolloutState,
+  world: World,
+  what: number | 'start',
+  target: { sandboxId: string } | { version: string },
+  of: VerdictResult['of'],
+): Promise<VerdictResult> {
+  const { verifyTimeoutS } = world.task;
+  const verdict = await activitiesFor('run', `verify ${what}`, verifyTimeoutS).verify({
+    key: verifyKey(state, what),
+    taskRef: input.taskRef,
+    rolloutId: input.rolloutId,
+    target,
+    of,
+  });
+  state.verdicts.push(verdict);
+  return verdict;
+}
+
+const scored = (state: RolloutState, { reward, rewards }: VerdictResult): RolloutEnding => ({
+  outcome: 'scored',
+  reward,
+  rewards,
+  failure: state.agentFailure,
+  submissionCaused: false,
+});

@@ -1,0 +1,138 @@
+import { CancellationScope, isCancellation, log } from '@temporalio/workflow';
+import type { SandboxOrigin, StartedSandbox } from '../activities/sandboxes';
+import type { RolloutInput } from '../contracts/rollout';
+import { activitiesFor, leaseS } from './activity-options';
+import { failed, troubleOf } from './failures';
+import { commandKey, createKey, restoreKey, toolsKey } from './keys';
+import type { RolloutState, World } from './state';
+
+/** A list of tools comes at once or not at all. */
+const toolsTimeoutS = 60;
+
+export const defaultToolTimeoutS = 600;
+
+/** Brings the sandbox up to where the agent may begin: create → ready → setup. Does what is left of it, when called again. */
+export async function openWorld(input: RolloutInput, state: RolloutState): Promise<World> {
+  const world = state.world ?? (await start(input, state));
+  if (input.agent === 'model' && world.agentRef === null) {
+    state.stage = 'ready';
+    const { agentRef } = await activitiesFor('run', 'ready: tools', toolsTimeoutS).listTools({
+      key: toolsKey(state),
+      sandboxId: world.sandboxId,
+      taskRef: input.taskRef,
+      model: input.model,
+      timeoutS: toolsTimeoutS,
+    });
+    world.agentRef = agentRef;
+  }
+  // A continuation starts from a version in which set-up was done.
+  if (state.stage !== 'loop' && !input.from) await setUp(input, state, world);
+  state.stage = 'loop';
+  return world;
+}
+
+async function start(input: RolloutInput, state: RolloutState): Promise<World> {
+  state.stage = 'create';
+  const key = createKey(state);
+  const common = { key, taskRef: input.taskRef, rolloutId: input.rolloutId, leaseS };
+  const activities = activitiesFor('start', input.from ? 'create: fork' : 'create');
+  state.open.push({ key, by: input.from ? 'fork' : 'create' });
+  const sandbox = input.from
+    ? await activities.forkVersion({ ...common, version: input.from.version })
+    : await activities.createSandbox(common);
+  return enter(state, sandbox, { agentRef: null, startVersion: sandbox.version });
+}
+
+async function setUp(input: RolloutInput, state: RolloutState, world: World): Promise<void> {
+  state.stage = 'setup';
+  const timeoutS = input.limits.toolTimeoutS ?? defaultToolTimeoutS;
+  for (let index = 0; index < world.task.setupCommands; index += 1) {
+    const done = await activitiesFor('run', `setup ${index}`, timeoutS).runCommand({
+      key: commandKey(state, 'setup', index),
+      sandboxId: world.sandboxId,
+      leaseS,
+      taskRef: input.taskRef,
+      list: 'setup',
+      index,
+      timeoutS,
+    });
+    if (done.exitCode === 0) continue;
+    const end = done.timedOut ? `had no end in ${timeoutS} s` : `ended with ${done.exitCode}`;
+    throw failed('SetupFailed', `setup command ${index} ${end}: ${done.outputTail}`, {
+      class: 'task',
+      again: 'never',
+    });
+  }
+}
+
+/**
+ * Puts the world back to a version: a new sandbox forked from it, and the old one deleted. Recorded in the lineage and, before
+ * what comes next, in the trajectory.
+ */
+export async function restoreWorld(
+  input: RolloutInput,
+  state: RolloutState,
+  world: World,
+  to: { step: number; version: string; why: string },
+): Promise<World> {
+  const key = restoreKey(state);
+  const old = state.open.slice();
+  state.open.push({ key, by: 'fork' });
+  state.restores += 1;
+  let sandbox: StartedSandbox;
+  try {
+    sandbox = await activitiesFor('start', `restore step ${to.step}`).forkVersion({
+      key,
+      taskRef: input.taskRef,
+      rolloutId: input.rolloutId,
+      leaseS,
+      version: to.version,
+    });
+  } catch (error) {
+    if (isCancellation(error)) throw error;
+    const { failure } = troubleOf(error, state.stage);
+    throw failed(failure.type, `cannot restore ${to.version}: ${failure.message}`, {
+      class: 'infra',
+      again: 'attempt',
+    });
+  }
+  const { agentRef, startVersion } = world;
+  const restored = enter(state, sandbox, { agentRef, startVersion });
+  state.restored.push({ step: to.step, version: to.version, sandboxId: sandbox.sandboxId });
+  state.pending.push({ type: 'restored', ...to });
+  await closeSandboxes(state, old);
+  return restored;
+}
+
+function enter(
+  state: RolloutState,
+  { sandboxId, task }: StartedSandbox,
+  rest: Pick<World, 'agentRef' | 'startVersion'>,
+): World {
+  state.world = { sandboxId, task, ...rest };
+  state.sandboxId = sandboxId;
+  return state.world;
+}
+
+/**
+ * Deletes sandboxes, on every way out and whatever was cancelled. One whose deletion fails or hangs is left to its lease and
+ * the reaper: it changes nothing in the result.
+ */
+export async function closeSandboxes(
+  state: RolloutState,
+  origins: SandboxOrigin[] = state.open.slice(),
+): Promise<void> {
+  await CancellationScope.nonCancellable(async () => {
+    const activities = activitiesFor('stop', 'stop: delete sandbox');
+    await Promise.all(
+      origins.map(async (origin) => {
+        try {
+          await activities.deleteSandbox(origin);
+        } catch (error) {
+          log.warn('a sandbox is left to the reaper', { key: origin.key, error });
+        }
+      }),
+    );
+    state.open = state.open.filter((origin) => !origins.includes(origin));
+  });
+}
