@@ -1,0 +1,118 @@
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { rename } from 'node:fs/promises';
+import path from 'node:path';
+import { DenvError } from '../../errors';
+import type { FileArchive, ImageSource } from '../driver';
+import { requireSpace } from './data-fs';
+import type { HelperClient } from './helper-client';
+import { hostDigest, hostTopLevel, makeHostTree } from './host-image';
+import { checkId } from './layout';
+import type { Layout } from './layout';
+import { completeTree, fingerprint, locateImage, makeImageTree } from './tree-image';
+import { unpackFiles } from './unpack';
+
+export interface Base {
+  base: string;
+  digest: string;
+  reproducible: boolean;
+}
+
+/**
+ * Prepared read-only trees, named by what is in them and kept. Each is made under a temporary name in the same directory and
+ * renamed when it is whole and read-only, so a name that exists is complete. The same tree is made once at a time.
+ */
+export function createBases(
+  layout: Layout,
+  helper: HelperClient,
+  settings: { imageRoots: string[]; nodePath: string },
+) {
+  const underWay = new Map<string, Promise<void>>();
+  let host: string | undefined;
+
+  async function imageDigest(image: ImageSource): Promise<{ digest: string; real: string }> {
+    if (image.kind === 'host') {
+      host ??= hostDigest(settings.nodePath);
+      return { digest: host, real: '/' };
+    }
+    const real = locateImage(image, settings.imageRoots);
+    return { digest: await fingerprint(image, real), real };
+  }
+
+  async function makeOnce(name: string, fill: (half: string) => Promise<void>): Promise<void> {
+    const running = underWay.get(name);
+    if (running) return running;
+    if (existsSync(path.join(layout.bases, name))) return;
+    const making = make(name, fill).finally(() => underWay.delete(name));
+    underWay.set(name, making);
+    return making;
+  }
+
+  async function make(name: string, fill: (half: string) => Promise<void>): Promise<void> {
+    requireSpace(layout);
+    const half = path.join(layout.bases, `.tmp-${name}`);
+    await helper.deleteSubvolume(half);
+    try {
+      await fill(half);
+      await helper.makeReadOnly(half);
+    } catch (error) {
+      await helper.deleteSubvolume(half);
+      throw error;
+    }
+    await rename(half, path.join(layout.bases, name));
+  }
+
+  return {
+    pathOf: (base: string): string => path.join(layout.bases, checkId(base)),
+
+    /** @throws DenvError image_not_found, invalid_request (an archive that would escape), disk_full */
+    async prepare(image: ImageSource, files: FileArchive[]): Promise<Base> {
+      const { digest, real } = await imageDigest(image);
+      await makeOnce(digest, async (half) => {
+        await helper.createSubvolume(half);
+        if (image.kind === 'host') makeHostTree(half);
+        else await makeImageTree(image, real, half);
+        completeTree(half);
+      });
+      const reproducible = image.kind !== 'host';
+      if (files.length === 0) return { base: digest, digest: `sha256:${digest}`, reproducible };
+
+      const name = withFiles(digest, files);
+      await makeOnce(name, async (half) => {
+        const source = path.join(layout.bases, digest);
+        const plain = { readOnly: false, flush: false, cgroup: null, kill: false };
+        await helper.snapshot({ source, target: half, ...plain });
+        for (const archive of files) {
+          refuseHidden(image, archive.to);
+          await unpackFiles(half, archive);
+        }
+      });
+      return { base: name, digest: `sha256:${name}`, reproducible };
+    },
+  };
+}
+
+/** Archives are unpacked in the order given, and a later one may replace files of an earlier one: order counts. */
+function withFiles(imageDigest: string, files: FileArchive[]): string {
+  const hash = createHash('sha256').update(imageDigest);
+  for (const { to, tar } of files) {
+    hash.update(`\n${JSON.stringify(to)} ${createHash('sha256').update(tar).digest('hex')}`);
+  }
+  return hash.digest('hex');
+}
+
+/** Below a mount the files would be there and never be seen. */
+function refuseHidden(image: ImageSource, to: string): void {
+  const top = to.split('/').find((part) => part !== '') ?? '';
+  const hidden = [
+    'proc',
+    'sys',
+    'dev',
+    ...(image.kind === 'host' ? ['usr', ...hostTopLevel()] : []),
+  ];
+  if (!hidden.includes(top)) return;
+  throw new DenvError(
+    'invalid_request',
+    `files: in image ${image.kind}, /${top} is not part of the tree; unpack ${to} elsewhere`,
+  );
+}

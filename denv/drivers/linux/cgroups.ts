@@ -1,0 +1,191 @@
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  writeFileSync,
+} from 'node:fs';
+import path from 'node:path';
+import { DenvError } from '../../errors';
+import { readOrNull, sleep } from './processes';
+
+/**
+ * Cgroups by name relative to the root of every hierarchy: one tree on a pure v2 host, one for each controller and an almost
+ * empty v2 tree beside them on a hybrid one. Freezing and killing use the v2 tree, limits are wherever their controller is.
+ */
+export interface Cgroups {
+  /** Directory of a cgroup in the v2 tree. */
+  directory(name: string): string;
+  exists(name: string): boolean;
+  /** Makes a child of a cgroup in each hierarchy, ready to be joined. Idempotent. */
+  makeChild(name: string, child: string): void;
+  children(name: string): string[];
+  isPopulated(name: string): boolean;
+  /** Kills every process in it and below, and resolves when it is empty. */
+  kill(name: string): Promise<void>;
+  /** Thaws it and all below. */
+  thaw(name: string): void;
+  /** Removes it and all below, in each hierarchy. It must be empty of processes, or about to be. */
+  remove(name: string): Promise<void>;
+  /** Removes it unless there is something below. */
+  removeIfEmpty(name: string): void;
+  /** Processes of it and below that the kernel killed for want of memory, as far as the cgroups still tell. */
+  oomKills(name: string): number;
+  limits(name: string): { memory: string | null; pids: string | null; cpu: string | null };
+}
+
+interface Hierarchy {
+  dir: string;
+  v2: boolean;
+  controllers: string[];
+}
+
+const emptyLimitMs = 20_000;
+
+/** @throws DenvError capability_missing when the host has no v2 tree */
+export function openCgroups(): Cgroups {
+  const all = hierarchies();
+  const unified = all.find((hierarchy) => hierarchy.v2);
+  if (!unified) {
+    throw new DenvError(
+      'capability_missing',
+      'the linux driver needs a cgroup v2 mount (hybrid is enough): it freezes and kills sandboxes by it',
+    );
+  }
+  const memory = all.find((hierarchy) => hierarchy.controllers.includes('memory')) ?? unified;
+  const withController = (controller: string) =>
+    all.find((hierarchy) => hierarchy.controllers.includes(controller)) ?? unified;
+  const directory = (name: string) => path.join(unified.dir, name);
+  const exists = (name: string) => all.some(({ dir }) => existsSync(path.join(dir, name)));
+  const isPopulated = (name: string) =>
+    (readOrNull(path.join(directory(name), 'cgroup.events')) ?? '').includes('populated 1');
+
+  return {
+    directory,
+    exists,
+    makeChild(name, child) {
+      for (const { dir, v2, controllers } of all) {
+        const parent = path.join(dir, name);
+        if (!existsSync(parent)) continue;
+        mkdirSync(path.join(parent, child), { recursive: true });
+        // A v1 cpuset starts empty, and joining an empty one fails with "no space left on device".
+        if (!v2 && controllers.includes('cpuset')) {
+          for (const file of ['cpuset.cpus', 'cpuset.mems']) {
+            writeFileSync(path.join(parent, child, file), readFileSync(path.join(parent, file)));
+          }
+        }
+      }
+    },
+    children(name) {
+      return [...new Set(all.flatMap(({ dir }) => directories(path.join(dir, name))))];
+    },
+    isPopulated,
+    async kill(name) {
+      const file = path.join(directory(name), 'cgroup.kill');
+      const deadline = Date.now() + emptyLimitMs;
+      while (isPopulated(name)) {
+        try {
+          writeFileSync(file, '1');
+        } catch (error) {
+          if (existsSync(file)) throw error;
+          return;
+        }
+        for (let wait = 0; wait < 20 && isPopulated(name); wait += 1) await sleep(1);
+        if (Date.now() > deadline) {
+          throw new DenvError('unavailable', `processes of cgroup ${name} survive their kill`);
+        }
+      }
+    },
+    thaw(name) {
+      for (const dir of [directory(name), ...descendants(directory(name))]) {
+        const file = path.join(dir, 'cgroup.freeze');
+        if (readOrNull(file)?.trim() === '1') writeFileSync(file, '0');
+      }
+    },
+    async remove(name) {
+      for (const { dir } of all) await removeTree(path.join(dir, name));
+    },
+    removeIfEmpty(name) {
+      for (const { dir } of all) {
+        const at = path.join(dir, name);
+        if (existsSync(at) && directories(at).length === 0) rmdirSync(at);
+      }
+    },
+    oomKills(name) {
+      const root = path.join(memory.dir, name);
+      if (memory.v2) return countOf(path.join(root, 'memory.events'), 'oom_kill');
+      return [root, ...descendants(root)].reduce(
+        (sum, dir) => sum + countOf(path.join(dir, 'memory.oom_control'), 'oom_kill'),
+        0,
+      );
+    },
+    limits(name) {
+      const read = (controller: string, v1: string, v2: string) => {
+        const hierarchy = withController(controller);
+        const file = path.join(hierarchy.dir, name, hierarchy.v2 ? v2 : v1);
+        return readOrNull(file)?.trim() ?? null;
+      };
+      return {
+        memory: read('memory', 'memory.limit_in_bytes', 'memory.max'),
+        pids: read('pids', 'pids.max', 'pids.max'),
+        cpu: read('cpu', 'cpu.cfs_quota_us', 'cpu.max'),
+      };
+    },
+  };
+}
+
+function hierarchies(): Hierarchy[] {
+  const found: Hierarchy[] = [];
+  for (const line of readFileSync('/proc/self/mountinfo', 'utf8').split('\n')) {
+    const [before, after] = line.split(' - ');
+    const dir = before?.split(' ')[4];
+    const [type, , options] = after?.split(' ') ?? [];
+    if (!dir || (type !== 'cgroup' && type !== 'cgroup2')) continue;
+    const v2 = type === 'cgroup2';
+    const controllers = v2
+      ? (readOrNull(path.join(dir, 'cgroup.controllers')) ?? '').trim().split(' ')
+      : (options ?? '').split(',');
+    found.push({ dir, v2, controllers });
+  }
+  return found;
+}
+
+function directories(dir: string): string[] {
+  try {
+    return readdirSync(dir, { withFileTypes: true })
+      .filter((entry) => entry.isDirectory())
+      .map((entry) => entry.name);
+  } catch {
+    return [];
+  }
+}
+
+function descendants(dir: string): string[] {
+  return directories(dir).flatMap((name) => {
+    const child = path.join(dir, name);
+    return [child, ...descendants(child)];
+  });
+}
+
+function countOf(file: string, key: string): number {
+  const line = (readOrNull(file) ?? '').split('\n').find((text) => text.startsWith(`${key} `));
+  return line ? Number(line.slice(key.length + 1)) : 0;
+}
+
+/** Deepest first. A process that was just killed may still be leaving, so a busy cgroup is tried again for a while. */
+async function removeTree(dir: string): Promise<void> {
+  for (const name of directories(dir)) await removeTree(path.join(dir, name));
+  const deadline = Date.now() + emptyLimitMs;
+  for (;;) {
+    try {
+      rmdirSync(dir);
+      return;
+    } catch (error) {
+      const code = (error as NodeJS.ErrnoException).code;
+      if (code === 'ENOENT') return;
+      if (code !== 'EBUSY' || Date.now() > deadline) throw error;
+      await sleep(2);
+    }
+  }
+}

@@ -1,0 +1,98 @@
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { argumentsOf, readOrNull } from './processes';
+import { runcError } from './runc';
+
+/**
+ * The files of one exec: all that is known of it, for this process and the next.
+ *   process.json   what runs
+ *   holder.pid     the host process that holds it: conmon, or a shell around `runc exec` when there is finite input
+ *   sync           conmon's word on the start: {"data": PID} or {"data": -1, "message": ...}
+ *   exit           conmon names this file after the sandbox; the shell calls it `exit`
+ *   killed         made before we kill it
+ *   out/log        conmon's log;  out/stdout, out/stderr  without conmon;  stdin  the finite input
+ */
+export interface ExecFiles {
+  dir: string;
+  /** `held` by conmon, with a log; or `plain` files. */
+  kind: 'held' | 'plain';
+  sandboxId: string;
+}
+
+export const at = (files: ExecFiles, name: string): string => path.join(files.dir, name);
+
+export function makeExecFiles(files: ExecFiles, process: object, stdin: Buffer | null): void {
+  mkdirSync(at(files, 'out'), { recursive: true, mode: 0o700 });
+  writeFileSync(at(files, 'process.json'), JSON.stringify(process), { mode: 0o600 });
+  if (stdin) writeFileSync(at(files, 'stdin'), stdin, { mode: 0o600 });
+}
+
+/** The files of an exec that was begun, or null. */
+export function findExecFiles(dir: string, sandboxId: string): ExecFiles | null {
+  if (readOrNull(path.join(dir, 'process.json')) === null) return null;
+  const plain = statSync(path.join(dir, 'stdin'), { throwIfNoEntry: false });
+  return { dir, sandboxId, kind: plain ? 'plain' : 'held' };
+}
+
+export type ExecProgress =
+  | { kind: 'never_started' }
+  | { kind: 'running' }
+  | { kind: 'exited'; exitCode: number; atMs: number }
+  /** The runtime could not start it: `message` is its reason. */
+  | { kind: 'failed'; exitCode: number; message: string }
+  | { kind: 'lost' };
+
+/** How far an exec is, from its files and its holder. */
+export function progressOf(files: ExecFiles): ExecProgress {
+  // Looked at before the files: a holder that ends in between has left its last word in them.
+  const holder = holderOf(files);
+  const failure = startFailure(files);
+  if (failure !== null) return { kind: 'failed', exitCode: codeOf(failure), message: failure };
+  const exitFile = at(files, files.kind === 'held' ? files.sandboxId : 'exit');
+  const exit = readOrNull(exitFile)?.trim();
+  if (exit) {
+    return { kind: 'exited', exitCode: Number(exit), atMs: statSync(exitFile).mtimeMs };
+  }
+  if (holder === 'alive') return { kind: 'running' };
+  return holder === 'gone' ? { kind: 'lost' } : { kind: 'never_started' };
+}
+
+export const wasKilled = (files: ExecFiles): boolean => readOrNull(at(files, 'killed')) !== null;
+
+/** The process that holds the exec, while it lives. */
+export function holderPid(files: ExecFiles): number | null {
+  const pid = Number(readOrNull(at(files, 'holder.pid')) ?? 0);
+  if (pid > 0) return isHolder(pid, files) ? pid : null;
+  return null;
+}
+
+function holderOf(files: ExecFiles): 'alive' | 'gone' | 'none' {
+  if (holderPid(files) !== null) return 'alive';
+  if (readOrNull(at(files, 'holder.pid'))) return 'gone';
+  // Its starter died before the holder wrote its pid: it may be about to, or may never have been started.
+  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+  return pids.some((pid) => isHolder(Number(pid), files)) ? 'alive' : 'none';
+}
+
+/** A pid may be another process by now; the arguments tell, as they hold the exec's directory. */
+const isHolder = (pid: number, files: ExecFiles): boolean =>
+  argumentsOf(pid).some((word) => word === files.dir);
+
+function startFailure(files: ExecFiles): string | null {
+  if (files.kind === 'plain') return runcError(at(files, 'runc.log'));
+  const said = readOrNull(at(files, 'sync')) ?? '';
+  if (!said.includes('\n') && !said.endsWith('}')) return null;
+  const word = JSON.parse(said.split('\n')[0] ?? '') as { data: number; message?: string };
+  return word.data < 0 ? (word.message ?? 'the runtime gave no reason').trim() : null;
+}
+
+/** As a shell would say it: 127 for a program that is not there, 126 for one that cannot be run. */
+function codeOf(message: string): number {
+  const noProgram =
+    /executable file not found|exec: .*no such file or directory|stat .*no such file/;
+  return noProgram.test(message) && !/chdir to cwd/.test(message) ? 127 : 126;
+}
+
+export function readPid(file: string): number {
+  return Number(readFileSync(file, 'utf8').trim());
+}

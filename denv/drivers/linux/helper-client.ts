@@ -1,0 +1,230 @@
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import net from 'node:net';
+import path from 'node:path';
+import { DenvError } from '../../errors';
+import type { Layout } from './layout';
+import { argumentsOf, findProgram, readOrNull, sleep } from './processes';
+
+/** The helper's answer to a request it would not or could not do. */
+export class HelperError extends Error {
+  constructor(
+    readonly code: string,
+    message: string,
+  ) {
+    super(message);
+    this.name = 'HelperError';
+  }
+}
+
+export interface SnapshotRequest {
+  source: string;
+  target: string;
+  readOnly: boolean;
+  /** Write out what is dirty before anything stands still. */
+  flush: boolean;
+  /** Directory of the cgroup to freeze meanwhile. */
+  cgroup: string | null;
+  /** Kill what is frozen instead of thawing it. */
+  kill: boolean;
+}
+
+/** One process inside a sandbox: its network namespace is the sandbox's. */
+export interface NamespaceOf {
+  pid: number;
+  start: string;
+}
+
+export interface HelperClient {
+  /** Starts the helper, or adopts the one that runs. `restarted` tells that published ports have to be added again. */
+  ensure(): Promise<{ restarted: boolean }>;
+  createSubvolume(path: string): Promise<void>;
+  /** Deleting what is not there is success. */
+  deleteSubvolume(path: string): Promise<void>;
+  makeReadOnly(path: string): Promise<void>;
+  /** @throws HelperError `exists` when the target is there */
+  snapshot(request: SnapshotRequest): Promise<{ flushMs: number | null; pausedMs: number | null }>;
+  /** Resolves when no tree work is under way. */
+  drain(): Promise<void>;
+  connect(where: NamespaceOf, port: number): Promise<net.Socket>;
+  publish(id: string, where: NamespaceOf, port: number, hostPort: number | null): Promise<number>;
+  unpublish(id: string): Promise<void>;
+  quit(): Promise<void>;
+}
+
+interface Reply {
+  ok: boolean;
+  code?: string;
+  message?: string;
+  [field: string]: unknown;
+}
+
+const script = path.join(__dirname, 'portd.py');
+const startLimitMs = 15_000;
+
+/** The Python that came with the system: one on PATH may live in a home directory and vanish. */
+export function findPython(): string {
+  const found = findProgram('python3', ['/usr/bin']);
+  if (found) return found;
+  throw new DenvError(
+    'capability_missing',
+    'the linux driver needs python3 for its host helper; on Debian: apt-get install python3-minimal',
+  );
+}
+
+/**
+ * A client of the host helper (portd.py) of one data directory. When the helper is gone it is started anew, `onRestart` adds
+ * the published ports again, and a request that it cannot have begun is sent once more.
+ */
+export function createHelperClient(
+  layout: Layout,
+  allowedUids: number[],
+  onRestart: () => Promise<void>,
+): HelperClient {
+  const version = createHash('sha256').update(readFileSync(script)).digest('hex').slice(0, 16);
+  let starting: Promise<{ restarted: boolean }> | null = null;
+
+  async function start(): Promise<{ restarted: boolean }> {
+    const running = await hello();
+    if (running === version) return { restarted: false };
+    if (running !== null) await send({ op: 'quit' }).catch(() => undefined);
+    const log = openSync(path.join(layout.runtimeDir, 'portd.log'), 'a', 0o600);
+    try {
+      const args = ['-I', '-S', script, layout.helperSocket, version, allowedUids.join(',')];
+      const child = spawn(findPython(), args, { detached: true, stdio: ['ignore', log, log] });
+      child.on('error', () => undefined); // The wait below reports it.
+      child.unref();
+    } finally {
+      closeSync(log);
+    }
+    const deadline = Date.now() + startLimitMs;
+    while ((await hello()) !== version) {
+      if (Date.now() > deadline) {
+        const said = readOrNull(path.join(layout.runtimeDir, 'portd.log')) ?? '';
+        throw new DenvError('internal', `the host helper did not start: ${said.slice(-500)}`);
+      }
+      await sleep(5);
+    }
+    return { restarted: true };
+  }
+
+  async function hello(): Promise<string | null> {
+    try {
+      return (await send({ op: 'hello' })).version as string;
+    } catch {
+      return null;
+    }
+  }
+
+  function ensure(): Promise<{ restarted: boolean }> {
+    starting ??= start().finally(() => (starting = null));
+    return starting;
+  }
+
+  async function open(): Promise<net.Socket> {
+    try {
+      return await connectUnix(layout.helperSocket);
+    } catch {
+      const { restarted } = await ensure();
+      if (restarted) await onRestart();
+      return connectUnix(layout.helperSocket);
+    }
+  }
+
+  async function send(request: object): Promise<Reply> {
+    const socket = await connectUnix(layout.helperSocket);
+    return exchange(socket, request).finally(() => socket.destroy());
+  }
+
+  async function ask(request: object): Promise<Reply> {
+    const socket = await open();
+    return exchange(socket, request).finally(() => socket.destroy());
+  }
+
+  return {
+    ensure,
+    async createSubvolume(at) {
+      await ask({ op: 'subvolume', path: at });
+    },
+    async deleteSubvolume(at) {
+      await ask({ op: 'delete', path: at });
+    },
+    async makeReadOnly(at) {
+      await ask({ op: 'readOnly', path: at });
+    },
+    async snapshot(request) {
+      const reply = await ask({ op: 'snapshot', ...request });
+      return {
+        flushMs: reply.flushMs as number | null,
+        pausedMs: reply.pausedMs as number | null,
+      };
+    },
+    async drain() {
+      await ask({ op: 'drain' });
+    },
+    async connect(where, port) {
+      const socket = await open();
+      try {
+        await exchange(socket, { op: 'connect', ...where, port });
+      } catch (error) {
+        socket.destroy();
+        throw error;
+      }
+      return socket;
+    },
+    async publish(id, where, port, hostPort) {
+      const reply = await ask({ op: 'publish', id, ...where, port, hostPort });
+      return reply.hostPort as number;
+    },
+    async unpublish(id) {
+      await ask({ op: 'unpublish', id });
+    },
+    async quit() {
+      const pid = Number(readOrNull(`${layout.helperSocket}.lock`));
+      await send({ op: 'quit' }).catch(() => undefined);
+      while (pid > 0 && argumentsOf(pid).includes(layout.helperSocket)) await sleep(2);
+    },
+  };
+}
+
+function connectUnix(at: string): Promise<net.Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = net.connect({ path: at });
+    socket.once('error', reject);
+    socket.once('connect', () => {
+      socket.off('error', reject);
+      resolve(socket);
+    });
+  });
+}
+
+/** Sends one line and takes one line; what comes after it stays in the socket. */
+function exchange(socket: net.Socket, request: object): Promise<Reply> {
+  return new Promise((resolve, reject) => {
+    let received = Buffer.alloc(0);
+    const settle = (act: () => void) => {
+      socket.off('readable', onReadable).off('error', onGone).off('close', onGone);
+      act();
+    };
+    const onGone = () =>
+      settle(() => reject(new DenvError('unavailable', 'the host helper died during a request')));
+    const onReadable = () => {
+      const chunk = socket.read() as Buffer | null;
+      if (chunk === null) return;
+      received = Buffer.concat([received, chunk]);
+      const end = received.indexOf(10);
+      if (end < 0) return;
+      const rest = received.subarray(end + 1);
+      if (rest.length > 0) socket.unshift(rest);
+      const reply = JSON.parse(received.toString('utf8', 0, end)) as Reply;
+      settle(() =>
+        reply.ok
+          ? resolve(reply)
+          : reject(new HelperError(reply.code ?? 'failed', reply.message ?? 'no reason given')),
+      );
+    };
+    socket.on('readable', onReadable).on('error', onGone).on('close', onGone);
+    socket.write(`${JSON.stringify(request)}\n`);
+  });
+}

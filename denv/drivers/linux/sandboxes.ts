@@ -1,0 +1,130 @@
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import path from 'node:path';
+import { DenvError } from '../../errors';
+import type { SandboxLiveness, SandboxSpec } from '../driver';
+import type { Cgroups } from './cgroups';
+import { requireSpace } from './data-fs';
+import type { HelperClient } from './helper-client';
+import { checkId } from './layout';
+import type { Layout } from './layout';
+import { sandboxConfig } from './oci';
+import { bootId, identify } from './processes';
+import type { Records } from './records';
+import { forgetContainer, startDetached } from './runc';
+
+export interface HostParts {
+  layout: Layout;
+  helper: HelperClient;
+  cgroups: Cgroups;
+  records: Records;
+  nodePath: string;
+}
+
+/** The life of sandboxes: a tree, a record, a cgroup and processes, made in this order and removed in the other. */
+export function createSandboxes({ layout, helper, cgroups, records, nodePath }: HostParts) {
+  const treeOf = (id: string) => path.join(layout.sandboxes, checkId(id));
+  const cgroupOf = (id: string) => `${layout.cgroup}/${checkId(id)}`;
+
+  function sourceOf(from: SandboxSpec['from']): string {
+    const source =
+      from.kind === 'base'
+        ? path.join(layout.bases, checkId(from.base))
+        : path.join(layout.versions, checkId(from.versionId));
+    if (existsSync(source)) return source;
+    if (from.kind === 'base') throw new DenvError('internal', `no base ${from.base}`);
+    throw new DenvError('version_not_found', `no version ${from.versionId}`);
+  }
+
+  async function create(spec: SandboxSpec): Promise<void> {
+    const id = spec.sandboxId;
+    const rootfs = treeOf(id);
+    const source = sourceOf(spec.from);
+    requireSpace(layout);
+    if (exists(id)) await remove(id);
+
+    records.make(id);
+    const bundle = records.dirOf(id);
+    const config = sandboxConfig(spec, { rootfs, cgroup: cgroupOf(id), nodePath });
+    writeFileSync(path.join(bundle, 'config.json'), JSON.stringify(config), { mode: 0o600 });
+    records.write(id, { image: spec.image, init: null, ports: {} });
+    const plain = { readOnly: false, flush: false, cgroup: null, kill: false };
+    await helper.snapshot({ source, target: rootfs, ...plain });
+
+    const pid = await startDetached(layout, { id, bundle });
+    preferToKeep(pid);
+    const init = identify(pid);
+    if (!init) throw new DenvError('internal', `the first process of ${id} ended at once`);
+    records.write(id, { image: spec.image, init, ports: {} });
+  }
+
+  function exists(id: string): boolean {
+    return existsSync(treeOf(id)) || existsSync(records.dirOf(id)) || cgroups.exists(cgroupOf(id));
+  }
+
+  function state(id: string): SandboxLiveness {
+    if (!existsSync(treeOf(id))) return { state: 'absent' };
+    const oomKills = oomKillsOf(id);
+    if (records.running(id)) return { state: 'running', oomKills };
+    const init = records.read(id)?.init;
+    return { state: 'stopped', oomKills, hostRestart: !!init && init.bootId !== bootId() };
+  }
+
+  function oomKillsOf(id: string): number {
+    const cgroup = cgroupOf(id);
+    return cgroups.oomKills(cgroup) + records.keptOomKills(id, cgroups.children(cgroup));
+  }
+
+  /** Ends all processes and takes their cgroups away, whatever state an earlier process left. */
+  async function endProcesses(id: string): Promise<void> {
+    const cgroup = cgroupOf(id);
+    if (cgroups.exists(cgroup)) {
+      await cgroups.kill(cgroup);
+      records.keepAllOomKills(id, oomKillsOf(id));
+      await cgroups.remove(cgroup);
+    }
+    await forgetContainer(layout, id);
+  }
+
+  async function stop(id: string): Promise<void> {
+    if (!exists(id)) return;
+    records.markStopped(id);
+    const ports = records.read(id)?.ports ?? {};
+    if (Object.keys(ports).length > 0) await helper.unpublish(id);
+    await endProcesses(id);
+  }
+
+  async function remove(id: string): Promise<void> {
+    await stop(id);
+    await helper.deleteSubvolume(treeOf(id));
+    await rm(records.dirOf(id), { recursive: true, force: true });
+  }
+
+  /** Every id that something on this host still belongs to. */
+  function list(): string[] {
+    const runc = existsSync(layout.runcRoot) ? readdirSync(layout.runcRoot) : [];
+    const found = [
+      ...readdirSync(layout.sandboxes),
+      ...records.list(),
+      ...cgroups.children(layout.cgroup),
+      ...runc.filter((id) => !id.startsWith(containerPrefix)),
+    ];
+    return [...new Set(found)].sort();
+  }
+
+  return { treeOf, cgroupOf, create, state, stop, remove, list };
+}
+
+export type Sandboxes = ReturnType<typeof createSandboxes>;
+
+/** Names throw-away containers in runc's state, where sandboxes are too. No sandbox id has a dot. */
+export const containerPrefix = 'container.';
+
+/** With its memory used up, a sandbox should lose what uses it and not its first process. */
+function preferToKeep(pid: number): void {
+  try {
+    writeFileSync(`/proc/${pid}/oom_score_adj`, '0');
+  } catch {
+    // It is a preference: a host may forbid it, and a process that is gone is found out next.
+  }
+}
