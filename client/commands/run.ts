@@ -1,0 +1,163 @@
+import { randomBytes } from 'node:crypto';
+import type { Command } from 'commander';
+import { AgentKind } from '../../contracts/rollout';
+import { PriceError } from '../../tasks/prices';
+import { TasksetRefusedError } from '../../tasks/refusals';
+import { loadTaskset } from '../../tasks/rows';
+import { TreeRefusedError } from '../../tasks/tree-tar';
+import { connect } from '../connect';
+import type { Rollouts } from '../connect';
+import type { Context } from '../context';
+import { UsageError } from '../errors';
+import { parseModelArgs } from '../model-args';
+import { choice, collect, wholeNumberFrom } from '../options';
+import { planBatch } from '../plan';
+import type { BatchPlan } from '../plan';
+import { startBatch } from '../rollouts';
+import { followBatch, printReport } from '../follow';
+
+interface RunOptions {
+  agent: AgentKind;
+  model?: string;
+  baseUrl?: string;
+  modelArg: string[];
+  group: number;
+  concurrency: number;
+  batch?: string;
+  maxSteps?: number;
+  task: string[];
+  json?: boolean;
+  detach?: boolean;
+}
+
+export function addRun(program: Command, context: Context): void {
+  program
+    .command('run')
+    .description('run a taskset as a batch of rollouts')
+    .argument('<taskset>', 'a .yaml, .json or .jsonl file')
+    .option(
+      '--agent <kind>',
+      'model, oracle (runs the solutions) or nop',
+      choice(AgentKind.options),
+      'model',
+    )
+    .option('--model <name>', 'openai/<name>, scripted or scripted/<name>')
+    .option(
+      '--base-url <url>',
+      'where an OpenAI-compatible endpoint answers, as in http://host:8000/v1',
+    )
+    .option(
+      '--model-arg <name=value>',
+      'temperature, top_p, seed, max_tokens, system_prompt, or a field of the request body; again for more',
+      collect,
+      [],
+    )
+    .option('--group <n>', 'rollouts of each task', wholeNumberFrom(1, 1000), 1)
+    .option('--concurrency <n>', 'rollouts at once', wholeNumberFrom(1, 1000), 8)
+    .option(
+      '--batch <id>',
+      'name of the batch; the same again re-attaches and starts nothing twice',
+    )
+    .option('--max-steps <n>', 'instead of the limits of the tasks', wholeNumberFrom(1, 10_000))
+    .option('--task <id>', 'only this task; again for more', collect, [])
+    .option('--json', 'print one JSON object at the end, and nothing else on stdout')
+    .option('--detach', 'return when the batch is started')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  rollouts run tasks.yaml --agent oracle
+  rollouts run tasks.yaml --model openai/my-model --base-url http://127.0.0.1:8000/v1 --group 4
+  rollouts run tasks.yaml --model openai/my-model --model-arg temperature=0.7 --model-arg top_k=20
+  rollouts run tasks.yaml --model scripted --batch nightly --json
+
+API keys come from the worker's environment: OPENAI_API_KEY goes to OPENAI_BASE_URL and nowhere else.
+Ctrl-C cancels the batch and waits for its clean-up; a second one leaves at once. A closed terminal changes nothing.
+
+Exit codes: 0 all scored, 3 some are not, 2 bad usage or a refused taskset, 1 anything else.`,
+    )
+    .action((taskset: string, options: RunOptions) => run(context, taskset, options));
+}
+
+async function run(context: Context, file: string, options: RunOptions): Promise<void> {
+  const settings = parseModelArgs(options.modelArg);
+  const taskset = await refusing(() =>
+    loadTaskset(file, { imagesAreHere: context.settings.denvServer === null }),
+  );
+  const rollouts = await connect(context.settings);
+  try {
+    const plan = await refusing(() =>
+      planBatch(
+        taskset,
+        {
+          batchId: options.batch ?? newBatchId(taskset.name),
+          agent: options.agent,
+          model: options.model,
+          baseUrl: options.baseUrl,
+          settings,
+          group: options.group,
+          maxSteps: options.maxSteps,
+          taskIds: options.task,
+        },
+        {
+          blobs: rollouts.blobs,
+          owner: rollouts.owner,
+          searchAttributes: rollouts.searchAttributes,
+          priceFile: context.settings.paths.prices,
+        },
+      ),
+    );
+    await start(context, rollouts, plan, options);
+    if (options.detach) {
+      if (options.json)
+        context.print(JSON.stringify({ batchId: plan.batchId, declared: plan.rollouts.length }));
+      else context.print(`batch ${plan.batchId} goes on; see: rollouts watch ${plan.batchId}`);
+      return;
+    }
+    const report = await followBatch(context, rollouts, plan.batchId, {
+      cancelOnInterrupt: true,
+    });
+    printReport(context, report, options);
+  } finally {
+    await rollouts.close();
+  }
+}
+
+async function start(
+  context: Context,
+  rollouts: Rollouts,
+  plan: BatchPlan,
+  options: RunOptions,
+): Promise<void> {
+  if (!rollouts.searchAttributes) {
+    context.note(
+      'Temporal has no search attributes for rollouts and refuses to add them; running without.',
+    );
+  }
+  const { knownBefore } = await startBatch(rollouts, plan, options.concurrency);
+  const how = knownBefore
+    ? 'was started before; attached to it'
+    : `of ${plan.rollouts.length} rollouts started`;
+  context.note(`batch ${plan.batchId} ${how}`);
+}
+
+/** Whatever a taskset is refused for is bad usage. */
+async function refusing<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (
+      error instanceof TasksetRefusedError ||
+      error instanceof TreeRefusedError ||
+      error instanceof PriceError
+    ) {
+      throw new UsageError(error.message);
+    }
+    throw error;
+  }
+}
+
+function newBatchId(taskset: string): string {
+  const time = new Date().toISOString().replace(/[-:]/g, '').replace('T', '-').slice(0, 15);
+  return `${taskset}-${time}-${randomBytes(2).toString('hex')}`;
+}

@@ -1,0 +1,42 @@
+import type { Command } from 'commander';
+import type { Context } from '../context';
+import type { Settings } from '../settings';
+import { readStackState } from '../stack/state';
+import type { StackState } from '../stack/state';
+
+export function addStatus(program: Command, context: Context): void {
+  program
+    .command('status')
+    .description('show whether the stack runs, and where')
+    .option('--json', 'print one JSON object')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  rollouts status\n  rollouts status --json\n\nExits 1 when the stack does not run.',
+    )
+    .action((options: { json?: boolean }) => status(context, options));
+}
+
+async function status(context: Context, options: { json?: boolean }): Promise<void> {
+  const { settings, print } = context;
+  const state = readStackState(settings.paths.run);
+  if (options.json) print(JSON.stringify(state));
+  else if (state) for (const line of stackLines(state, settings)) print(line);
+  else
+    print(`The stack of ${settings.paths.home} does not run. Start it with: rollouts up --detach`);
+  if (!state?.ready) process.exitCode = 1;
+}
+
+/** The stack as a person reads it. */
+export function stackLines(state: StackState, settings: Settings): string[] {
+  const services = state.services.map(({ name, state: now, pid, restarts, lastEnd }) => {
+    const again = restarts > 0 ? `, started again ${restarts} times (last end: ${lastEnd})` : '';
+    return `  ${name.padEnd(9)} ${now}${pid === null ? '' : `, pid ${pid}`}${again}`;
+  });
+  const ui = state.temporal.ui ? `, its web page ${state.temporal.ui}` : '';
+  return [
+    `Temporal    ${state.temporal.address}${ui}`,
+    `denv server ${state.denv.address}`,
+    `home        ${settings.paths.home}`,
+    ...services,
+  ];
+}

@@ -1,0 +1,31 @@
+import type { Command } from 'commander';
+import { connect } from '../connect';
+import type { Context } from '../context';
+import { followBatch, printReport } from '../follow';
+
+export function addWatch(program: Command, context: Context): void {
+  program
+    .command('watch')
+    .description('follow a batch until it ends, then print its report')
+    .argument('<batch>', 'name of the batch')
+    .option('--json', 'print one JSON object at the end, and nothing else on stdout')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  rollouts watch nightly\n  rollouts watch nightly --json\n\nCtrl-C leaves; the batch goes on. Stop it with: rollouts cancel BATCH. Exit codes are those of run.',
+    )
+    .action((batch: string, options: { json?: boolean }) => watch(context, batch, options));
+}
+
+async function watch(
+  context: Context,
+  batchId: string,
+  options: { json?: boolean },
+): Promise<void> {
+  const rollouts = await connect(context.settings);
+  try {
+    const report = await followBatch(context, rollouts, batchId, { cancelOnInterrupt: false });
+    printReport(context, report, options);
+  } finally {
+    await rollouts.close();
+  }
+}

@@ -1,0 +1,125 @@
+import { VerifyEvidence } from '../contracts/denv';
+import type { Sandbox } from '../contracts/denv';
+import type { RolloutResult, RolloutStatus, VerdictResult } from '../contracts/rollout';
+import type { TrajectoryEntry } from '../contracts/trajectory';
+import type { BlobStore } from '../stores/blobs';
+import type { DeclaredRollout } from '../stores/ledger';
+import { connect, openRecords } from './connect';
+import type { Records, Rollouts } from './connect';
+import { StackDownError, UserError } from './errors';
+import { rolloutStatus } from './rollouts';
+import type { Settings } from './settings';
+import { readTrajectory } from './trajectory';
+
+/** Everything there is to know about one rollout. */
+export interface RolloutDescription {
+  rollout: DeclaredRollout;
+  /** Null once it has a result, and when nobody answers. */
+  status: RolloutStatus | null;
+  result: RolloutResult | null;
+  trajectory: TrajectoryEntry[];
+  verdicts: (VerdictResult & { evidence: VerifyEvidence | null })[];
+  continuations: {
+    rolloutId: string;
+    step: number | null;
+    outcome: string | null;
+    reward: number | null;
+  }[];
+  sandbox: { id: string; state: Sandbox['state'] | 'not known' } | null;
+  /** Its page in Temporal's UI, where that is known. */
+  temporalPage: string | null;
+}
+
+/**
+ * Reads a rollout from the ledger and the blob store, and asks the stack for what only it knows. Works without a stack, with
+ * less in it.
+ * @throws UserError when there is no such rollout
+ */
+export async function describeRollout(
+  settings: Settings,
+  rolloutId: string,
+): Promise<RolloutDescription> {
+  const rollouts = await connectOrNull(settings);
+  const records = rollouts ?? (await openRecords(settings));
+  try {
+    return await describe(records, rollouts, rolloutId);
+  } finally {
+    await records.close();
+  }
+}
+
+async function connectOrNull(settings: Settings): Promise<Rollouts | null> {
+  try {
+    return await connect(settings);
+  } catch (error) {
+    if (error instanceof StackDownError) return null;
+    throw error;
+  }
+}
+
+async function describe(
+  { ledger, blobs }: Records,
+  rollouts: Rollouts | null,
+  rolloutId: string,
+): Promise<RolloutDescription> {
+  const row = await ledger.rollout(rolloutId);
+  if (!row) throw new UserError(`there is no rollout ${rolloutId}; see: rollouts list`);
+  const { result, ...rollout } = row;
+  const status = result || !rollouts ? null : await statusIfAnswered(rollouts, rolloutId);
+  const children = await ledger.rollouts({ parentRolloutId: rolloutId });
+  const sandboxId = result?.sandboxId ?? status?.sandboxId ?? '';
+  return {
+    rollout,
+    status,
+    result,
+    trajectory: await readTrajectory(blobs, result?.trajectory ?? status?.trajectory ?? ''),
+    verdicts: await withEvidence(blobs, result?.verdicts ?? []),
+    continuations: children.map((child) => ({
+      rolloutId: child.rolloutId,
+      step: child.parentStep,
+      outcome: child.result?.outcome ?? null,
+      reward: child.result?.reward ?? null,
+    })),
+    sandbox:
+      sandboxId === '' ? null : { id: sandboxId, state: await sandboxState(rollouts, sandboxId) },
+    temporalPage: rollouts?.temporalUi
+      ? `${rollouts.temporalUi}/namespaces/${rollouts.namespace}/workflows/${encodeURIComponent(rolloutId)}`
+      : null,
+  };
+}
+
+/** A worker answers queries, and there may be none. */
+async function statusIfAnswered(
+  rollouts: Rollouts,
+  rolloutId: string,
+): Promise<RolloutStatus | null> {
+  try {
+    return await rollouts.temporal.withDeadline(Date.now() + 5000, () =>
+      rolloutStatus(rollouts, rolloutId),
+    );
+  } catch {
+    return null;
+  }
+}
+
+async function withEvidence(blobs: BlobStore, verdicts: VerdictResult[]) {
+  return Promise.all(
+    verdicts.map(async (verdict) => {
+      if (verdict.evidenceRef === '') return { ...verdict, evidence: null };
+      const data = await blobs.get(verdict.evidenceRef);
+      return { ...verdict, evidence: VerifyEvidence.parse(JSON.parse(data.toString())) };
+    }),
+  );
+}
+
+async function sandboxState(rollouts: Rollouts | null, sandboxId: string) {
+  if (!rollouts) return 'not known' as const;
+  try {
+    return (await rollouts.denv.getSandbox(sandboxId)).state;
+  } catch (error) {
+    const code: unknown = Reflect.get(Object(error), 'code');
+    return code === 'sandbox_not_found' || code === 'sandbox_gone'
+      ? ('deleted' as const)
+      : ('not known' as const);
+  }
+}

@@ -1,0 +1,73 @@
+import type { BatchReport } from '../contracts/batch';
+import type { RolloutResult } from '../contracts/rollout';
+import type { Rollouts } from './connect';
+import type { Context } from './context';
+import { formatReward, reportLines } from './report';
+import { cancelBatch } from './rollouts';
+import { watchBatch } from './watch';
+
+/**
+ * Follows a batch with a line for each rollout that ends. With `cancelOnInterrupt` the first Ctrl-C cancels the batch and it
+ * goes on following until that is cleaned up; the second leaves. Otherwise Ctrl-C leaves. A closed terminal leaves, and the
+ * batch goes on.
+ */
+export async function followBatch(
+  context: Context,
+  rollouts: Rollouts,
+  batchId: string,
+  options: { cancelOnInterrupt: boolean },
+): Promise<BatchReport> {
+  let interrupts = options.cancelOnInterrupt ? 0 : 1;
+  const onInterrupt = (): void => {
+    interrupts += 1;
+    if (interrupts > 1) process.exit(130);
+    context.note(
+      'cancelling; waiting for sandboxes to be cleaned up (Ctrl-C again leaves at once)',
+    );
+    cancelBatch(rollouts, batchId).catch((error: unknown) =>
+      context.note(`cannot cancel: ${String(error)}`),
+    );
+  };
+  const onHangUp = (): void => process.exit(0);
+  process.on('SIGINT', onInterrupt);
+  process.on('SIGHUP', onHangUp);
+  try {
+    return await watchBatch(rollouts, batchId, {
+      onResult: (result, counts) => context.note(resultLine(result, counts)),
+      onQuiet: ({ running, ended, declared }) =>
+        context.note(`[${ended}/${declared}] ${running} running`),
+    });
+  } finally {
+    process.off('SIGINT', onInterrupt);
+    process.off('SIGHUP', onHangUp);
+  }
+}
+
+/** The answer of `run` and `watch`, and their exit code. */
+export function printReport(
+  context: Context,
+  report: BatchReport,
+  options: { json?: boolean },
+): void {
+  if (options.json) context.print(JSON.stringify(report));
+  else for (const line of ['', ...reportLines(report), ...nextLines(report)]) context.print(line);
+  process.exitCode = report.unscored === 0 ? 0 : 3;
+}
+
+function nextLines(report: BatchReport): string[] {
+  const one = report.rollouts.find(({ outcome }) => outcome === 'unscored') ?? report.rollouts[0];
+  return one ? [`look closer: rollouts show ${one.rolloutId}`] : [];
+}
+
+function resultLine(
+  result: RolloutResult,
+  { ended, declared }: { ended: number; declared: number },
+): string {
+  const reward = result.reward === null ? 'no reward' : `reward ${formatReward(result.reward)}`;
+  const why = result.failure
+    ? `, ${result.failure.class}: ${result.failure.message.split('\n')[0]}`
+    : '';
+  const seconds = (Date.parse(result.endedAt) - Date.parse(result.startedAt)) / 1000;
+  const spent = `${result.steps} steps, ${seconds.toFixed(1)} s`;
+  return `[${ended}/${declared}] ${result.taskId}/${result.index} ${result.outcome}, ${reward}, ${spent}${why}`;
+}

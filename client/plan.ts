@@ -1,0 +1,137 @@
+import type { BatchInput } from '../contracts/batch';
+import type { ModelChoice, RolloutInput } from '../contracts/rollout';
+import type { AgentSettings, Task } from '../contracts/task';
+import type { BlobStore } from '../stores/blobs';
+import { identityOf } from '../tasks/identity';
+import { packTask } from '../tasks/pack';
+import { missingPrice, priceOf } from '../tasks/prices';
+import type { LoadedTaskset } from '../tasks/rows';
+import { UsageError } from './errors';
+
+/** What a person asked for, beside the taskset. */
+export interface RunRequest {
+  batchId: string;
+  agent: RolloutInput['agent'];
+  /** `openai/<name>`, `scripted` or `scripted/<name>`; not for agents that ask no model. */
+  model?: string;
+  baseUrl?: string;
+  settings: AgentSettings;
+  group: number;
+  maxSteps?: number;
+  /** Only these; all when empty. */
+  taskIds: string[];
+}
+
+export interface PlanPlaces {
+  blobs: BlobStore;
+  owner: string;
+  /** The namespace has the search attributes of rollouts. */
+  searchAttributes: boolean;
+  priceFile: string;
+}
+
+export interface BatchPlan {
+  batchId: string;
+  taskset: string;
+  rollouts: RolloutInput[];
+}
+
+/** One batch's rollouts. Larger ones come as several batches. */
+const maxDeclared: BatchInput['declared'] = 1000;
+
+/**
+ * Declares the rollouts of a batch: `group` of each task, in the taskset's order. Packs what they need into the blob store;
+ * starts nothing. Equal requests give equal rollouts.
+ * @throws UsageError
+ */
+export async function planBatch(
+  taskset: LoadedTaskset,
+  request: RunRequest,
+  places: PlanPlaces,
+): Promise<BatchPlan> {
+  checkBatchId(request.batchId);
+  const tasks = chosenTasks(taskset, request);
+  const declared = tasks.length * request.group;
+  if (declared > maxDeclared) {
+    throw new UsageError(
+      `${tasks.length} tasks × group ${request.group} are ${declared} rollouts; a batch has at most ${maxDeclared}: choose tasks with --task, or run several batches`,
+    );
+  }
+  const rollouts: RolloutInput[] = [];
+  for (const task of tasks) {
+    const model = await modelFor(task, request, places.priceFile);
+    const { packed, taskRef } = await packTask(taskset, task, places.blobs);
+    const limits = { ...task.limits, ...(request.maxSteps ? { maxSteps: request.maxSteps } : {}) };
+    for (let index = 0; index < request.group; index++) {
+      rollouts.push({
+        rolloutId: `rollout/${request.batchId}/${task.id}/${index}`,
+        batchId: request.batchId,
+        taskId: task.id,
+        index,
+        taskRef,
+        identity: identityOf({
+          taskDigest: packed.digest,
+          agent: request.agent,
+          model: model.name,
+          settings: model.settings,
+          limits,
+          index,
+        }),
+        owner: places.owner,
+        agent: request.agent,
+        model,
+        limits,
+        checkpoints: task.checkpoints ?? 'step',
+        onOutcomeUnknown: task.onOutcomeUnknown ?? 'restore',
+        searchAttributes: places.searchAttributes,
+      });
+    }
+  }
+  return { batchId: request.batchId, taskset: taskset.name, rollouts };
+}
+
+function checkBatchId(batchId: string): void {
+  if (/^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/.test(batchId)) return;
+  throw new UsageError(`--batch ${batchId}: give letters, digits, ".", "_" and "-", at most 100`);
+}
+
+function chosenTasks(taskset: LoadedTaskset, request: RunRequest): Task[] {
+  const known = new Set(taskset.tasks.map(({ id }) => id));
+  const unknown = request.taskIds.find((id) => !known.has(id));
+  if (unknown !== undefined) {
+    throw new UsageError(
+      `--task ${unknown}: taskset ${taskset.name} has no such task; it has ${[...known].join(', ')}`,
+    );
+  }
+  const tasks = taskset.tasks.filter(
+    ({ id }) => request.taskIds.length === 0 || request.taskIds.includes(id),
+  );
+  const unsolved = request.agent === 'oracle' && tasks.find(({ solution }) => !solution);
+  if (unsolved) {
+    throw new UsageError(
+      `--agent oracle runs each task's own solution, and task "${unsolved.id}" has no \`solution\`: add one, or choose others with --task`,
+    );
+  }
+  return tasks;
+}
+
+async function modelFor(task: Task, request: RunRequest, priceFile: string): Promise<ModelChoice> {
+  if (request.agent !== 'model') return { name: '', settings: {}, price: null };
+  const name = checkedModel(request.model);
+  const settings = { ...task.agent, ...request.settings };
+  const price = await priceOf(name, priceFile);
+  if (price === null && task.limits?.maxCostUsd !== undefined) throw missingPrice(name, priceFile);
+  return { name, ...(request.baseUrl ? { baseUrl: request.baseUrl } : {}), settings, price };
+}
+
+function checkedModel(model: string | undefined): string {
+  if (model === undefined) {
+    throw new UsageError(
+      'which model? Give --model openai/<name> (any OpenAI-compatible endpoint, with --base-url) or --model scripted; or --agent oracle or nop, which ask none',
+    );
+  }
+  if (/^openai\/.+/.test(model) || /^scripted(\/.+)?$/.test(model)) return model;
+  throw new UsageError(
+    `--model ${model}: say where it is served, as in openai/${model} (any OpenAI-compatible endpoint) or scripted`,
+  );
+}

@@ -1,0 +1,204 @@
+import {
+  WorkflowExecutionAlreadyStartedError,
+  WorkflowNotFoundError,
+  WorkflowUpdateFailedError,
+} from '@temporalio/client';
+import type { WorkflowHandle } from '@temporalio/client';
+import type { BatchInput, BatchProgress } from '../contracts/batch';
+import type { RolloutInput, RolloutStatus } from '../contracts/rollout';
+import { KeyConflictError } from '../stores/ledger';
+import type { DeclaredRollout } from '../stores/ledger';
+import {
+  cancelSignal,
+  messageUpdate,
+  pauseUpdate,
+  progressQuery,
+  resumeUpdate,
+  statusQuery,
+} from '../workflows/messages';
+import type { Rollouts } from './connect';
+import { reasonOf, UsageError, UserError } from './errors';
+import type { BatchPlan } from './plan';
+
+export const batchWorkflowId = (batchId: string): string => `batch/${batchId}`;
+
+/** A rollout with this input, as the ledger declares it. */
+export function declaredOf(input: RolloutInput): DeclaredRollout {
+  return {
+    rolloutId: input.rolloutId,
+    batchId: input.batchId,
+    taskId: input.taskId,
+    index: input.index,
+    identity: input.identity,
+    agent: input.agent,
+    model: input.model.name,
+    parentRolloutId: input.from?.parentRolloutId ?? null,
+    parentStep: input.from?.step ?? null,
+  };
+}
+
+/**
+ * Declares and starts a batch, or attaches to it when it was started before. Idempotent: rollouts that have a result in the
+ * ledger are not started again, whatever Temporal still remembers, and a batch that runs is left as it is.
+ * @throws UsageError when the batch was declared before with other contents
+ */
+export async function startBatch(
+  rollouts: Rollouts,
+  plan: BatchPlan,
+  concurrency: number,
+): Promise<{ knownBefore: boolean }> {
+  const { ledger, blobs } = rollouts;
+  const knownBefore = (await ledger.batch(plan.batchId)) !== null;
+  const all = await blobs.put(Buffer.from(JSON.stringify(plan.rollouts)));
+  try {
+    await ledger.declareBatch(
+      {
+        batchId: plan.batchId,
+        taskset: plan.taskset,
+        declared: plan.rollouts.length,
+        rolloutsRef: all.ref,
+        createdAt: new Date().toISOString(),
+      },
+      plan.rollouts.map(declaredOf),
+    );
+  } catch (error) {
+    if (!(error instanceof KeyConflictError)) throw error;
+    throw new UsageError(
+      `${error.message}\nGive it another name with --batch, or leave --batch out`,
+    );
+  }
+  const ended = new Set(
+    (await ledger.results(plan.rollouts.map((r) => r.rolloutId))).map((r) => r.rolloutId),
+  );
+  const open = plan.rollouts.filter(({ rolloutId }) => !ended.has(rolloutId));
+  if (open.length === 0) return { knownBefore };
+  const { ref } = await blobs.put(Buffer.from(JSON.stringify(open)));
+  const input: BatchInput = {
+    batchId: plan.batchId,
+    rolloutsRef: ref,
+    declared: open.length,
+    concurrency: Math.min(concurrency, open.length),
+  };
+  // What a lost ledger is rebuilt from.
+  const memo = { taskset: plan.taskset, rolloutsRef: all.ref };
+  await startOnce(rollouts, 'batch', batchWorkflowId(plan.batchId), input, memo);
+  return { knownBefore };
+}
+
+/** Declares and starts one rollout by itself, outside any batch workflow. Idempotent. */
+export async function startRollout(rollouts: Rollouts, input: RolloutInput): Promise<void> {
+  await rollouts.ledger.declareRollouts([declaredOf(input)]);
+  const known = await rollouts.ledger.rollout(input.rolloutId);
+  if (known?.result) return;
+  await startOnce(rollouts, 'rollout', input.rolloutId, input);
+}
+
+/** Starts a workflow unless one of its id runs or ran. */
+export async function startOnce(
+  rollouts: Rollouts,
+  workflow: 'batch' | 'rollout' | 'explore',
+  workflowId: string,
+  input: object,
+  memo: Record<string, unknown> = {},
+): Promise<void> {
+  try {
+    await rollouts.temporal.workflow.start(workflow, {
+      workflowId,
+      taskQueue: rollouts.taskQueue,
+      args: [input],
+      memo,
+      workflowIdReusePolicy: 'REJECT_DUPLICATE',
+      workflowIdConflictPolicy: 'USE_EXISTING',
+    });
+  } catch (error) {
+    if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
+  }
+}
+
+/** Where a rollout is; null when Temporal no longer knows it. */
+export async function rolloutStatus(
+  rollouts: Rollouts,
+  rolloutId: string,
+): Promise<RolloutStatus | null> {
+  return orNull(handle(rollouts, rolloutId).query(statusQuery));
+}
+
+/** Counts of a batch; null when Temporal no longer knows it. */
+export async function batchProgress(
+  rollouts: Rollouts,
+  batchId: string,
+): Promise<BatchProgress | null> {
+  return orNull(handle(rollouts, batchWorkflowId(batchId)).query(progressQuery));
+}
+
+/** Cancels a batch: what runs is cancelled, its sandboxes deleted, and what has not begun never does. Asking twice is asking once. */
+export async function cancelBatch(rollouts: Rollouts, batchId: string): Promise<void> {
+  await orNull(handle(rollouts, batchWorkflowId(batchId)).cancel());
+}
+
+/** Cancels what still runs of an exploration. Asking twice is asking once. */
+export async function cancelExploration(rollouts: Rollouts, exploreId: string): Promise<void> {
+  await orNull(handle(rollouts, exploreId).cancel());
+}
+
+/**
+ * Cancels a rollout. Returns when it has been told, not when it has ended.
+ * @throws UserError when it does not run
+ */
+export async function cancelRollout(rollouts: Rollouts, rolloutId: string): Promise<void> {
+  await running(rollouts, rolloutId, (workflow) => workflow.signal(cancelSignal));
+}
+
+export async function pauseRollout(rollouts: Rollouts, rolloutId: string): Promise<RolloutStatus> {
+  return running(rollouts, rolloutId, (workflow) => workflow.executeUpdate(pauseUpdate));
+}
+
+export async function resumeRollout(rollouts: Rollouts, rolloutId: string): Promise<RolloutStatus> {
+  return running(rollouts, rolloutId, (workflow) => workflow.executeUpdate(resumeUpdate));
+}
+
+/** Returns how many words wait to be shown to the agent. */
+export async function sendMessage(
+  rollouts: Rollouts,
+  rolloutId: string,
+  text: string,
+): Promise<number> {
+  return running(rollouts, rolloutId, (workflow) =>
+    workflow.executeUpdate(messageUpdate, { args: [{ text }] }),
+  );
+}
+
+export function handle(rollouts: Rollouts, workflowId: string): WorkflowHandle {
+  return rollouts.temporal.workflow.getHandle(workflowId);
+}
+
+async function running<T>(
+  rollouts: Rollouts,
+  rolloutId: string,
+  act: (workflow: WorkflowHandle) => Promise<T>,
+): Promise<T> {
+  try {
+    return await act(handle(rollouts, rolloutId));
+  } catch (error) {
+    if (error instanceof WorkflowUpdateFailedError) {
+      throw new UserError(`${rolloutId} refuses: ${reasonOf(error.cause)}`);
+    }
+    if (!(error instanceof WorkflowNotFoundError)) throw error;
+    const known = await rollouts.ledger.rollout(rolloutId);
+    if (!known) throw new UserError(`there is no rollout ${rolloutId}; see: rollouts list`);
+    throw new UserError(
+      known.result
+        ? `${rolloutId} has ended (${known.result.outcome}); see: rollouts show ${rolloutId}`
+        : `${rolloutId} does not run: it was declared and never started, or Temporal has lost it; see: rollouts doctor`,
+    );
+  }
+}
+
+async function orNull<T>(asked: Promise<T>): Promise<T | null> {
+  try {
+    return await asked;
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return null;
+    throw error;
+  }
+}

@@ -1,0 +1,75 @@
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** A process that a later one can find again: a pid alone may have gone to somebody else since. */
+export interface ProcessId {
+  pid: number;
+  /** Clock ticks since boot, from /proc; null where there is no /proc. */
+  startTime: string | null;
+}
+
+export function processIdOf(pid: number): ProcessId {
+  return { pid, startTime: startTimeOf(pid) };
+}
+
+/** The process is there and is the one that was meant. A zombie has ended. */
+export function isAlive(process: ProcessId): boolean {
+  const now = startTimeOf(process.pid);
+  return now !== null && now === process.startTime;
+}
+
+/** Signals a process and waits for its end; past `graceS` it is killed. Success when it is gone, also when it was before. */
+export async function endProcess(
+  target: ProcessId,
+  signal: NodeJS.Signals,
+  graceS: number,
+): Promise<void> {
+  const until = Date.now() + graceS * 1000;
+  send(target, signal);
+  while (isAlive(target)) {
+    if (Date.now() > until) send(target, 'SIGKILL');
+    await sleep(50);
+  }
+}
+
+export function send(target: ProcessId, signal: NodeJS.Signals): void {
+  if (!isAlive(target)) return;
+  try {
+    process.kill(target.pid, signal);
+  } catch (error) {
+    if (Reflect.get(Object(error), 'code') !== 'ESRCH') throw error;
+  }
+}
+
+export function writePidFile(path: string, target: ProcessId): void {
+  writeFileSync(path, `${JSON.stringify(target)}\n`, { mode: 0o600 });
+}
+
+/** Null when there is none, or none that can be read. */
+export function readPidFile(path: string): ProcessId | null {
+  try {
+    const value: unknown = JSON.parse(readFileSync(path, 'utf8'));
+    const pid: unknown = Reflect.get(Object(value), 'pid');
+    const startTime: unknown = Reflect.get(Object(value), 'startTime');
+    if (typeof pid !== 'number' || typeof startTime !== 'string') return null;
+    return { pid, startTime };
+  } catch {
+    return null;
+  }
+}
+
+export function removePidFile(path: string): void {
+  rmSync(path, { force: true });
+}
+
+function startTimeOf(pid: number): string | null {
+  let stat: string;
+  try {
+    stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  } catch {
+    return null;
+  }
+  // The command stands in parentheses and may hold anything, so fields are counted after the last one.
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return fields[0] === 'Z' ? null : (fields[19] ?? null);
+}
