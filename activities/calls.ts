@@ -127,7 +127,7 @@ export function callActivities(parts: Parts) {
           held(denv, input, input.key, () =>
             denv.exec(
               input.sandboxId,
-              { argv, timeoutS: input.timeoutS, ...where(task.environment) },
+              { argv, timeoutS: input.timeoutS },
               { key: input.key, signal },
             ),
           ),
@@ -164,11 +164,6 @@ async function toolCallOf({ documents }: Parts, input: CallToolInput): Promise<T
   }
   return call;
 }
-
-const where = ({ workdir, env }: PackedTask['task']['environment']) => ({
-  ...(workdir ? { cwd: workdir } : {}),
-  ...(env ? { env } : {}),
-});
 
 function commandText(argv: string[], reply: ExecReply): string {
   const end = reply.timedOut ? 'killed at its time limit' : `exit code ${reply.exitCode}`;

@@ -104,11 +104,19 @@ export function toFailure(error: unknown): ApplicationFailure | CancelledFailure
   return failure('Unexpected', error instanceof Error ? error : new Error(String(error)));
 }
 
-function failure(
-  type: FailureType,
-  cause: Error,
-  more: { retryAfterS?: number; evidence?: StopEvidence; version?: string } = {},
-): ApplicationFailure {
+interface FailureMore {
+  retryAfterS?: number;
+  nonRetryable?: boolean;
+  evidence?: StopEvidence;
+  version?: string;
+}
+
+/** As `toFailure`, for an error that the same key would only meet again, whatever its type. */
+export function toFinalFailure(error: DenvError): ApplicationFailure {
+  return failure(typeOfCode[error.code], error, { nonRetryable: true });
+}
+
+function failure(type: FailureType, cause: Error, more: FailureMore = {}): ApplicationFailure {
   const row = failureTable[type];
   const details: FailureDetails = {
     class: row.class,
@@ -119,7 +127,7 @@ function failure(
   return ApplicationFailure.create({
     type,
     message: cause.message.slice(0, 2000),
-    nonRetryable: !row.retryable,
+    nonRetryable: more.nonRetryable ?? !row.retryable,
     details: [details],
     cause,
     ...(more.retryAfterS === undefined ? {} : { nextRetryDelay: more.retryAfterS * 1000 }),

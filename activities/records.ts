@@ -1,29 +1,30 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
 import { WorkflowNotFoundError } from '@temporalio/client';
-import type { Client, WorkflowExecutionStatusName } from '@temporalio/client';
 import { BatchRollouts } from '../contracts/batch';
 import type { RolloutInput, RolloutResult } from '../contracts/rollout';
+import { BlobNotFoundError } from '../stores/blobs';
+import { awaitAny, endOf } from './await-rollouts';
+import type { AwaitOutput, RolloutEnd } from './await-rollouts';
 import { activity } from './heartbeat';
 import { lostResult } from './lost-result';
 import type { Parts } from './parts';
 
-/** How a rollout ended, in as few bytes as a batch needs. */
-export type RolloutEnd = Pick<RolloutResult, 'rolloutId' | 'outcome' | 'reward'>;
+/** Where a lost rollout's declaration is: at hand, or in its batch's list. */
+export type Declared = { input: RolloutInput } | { ref: string };
 
-export interface AwaitOutput {
-  ended: RolloutEnd[];
-  /** Closed, or never there, without a result in the ledger: somebody terminated them. */
-  lost: { rolloutId: string; why: string }[];
-}
+/** Of one page of rollouts: it goes through a history. At least one is read, whatever its size. */
+const pageBytes = 256 * 1024;
 
-const pollMs = 1000;
-/** How many polls of the ledger between two looks at Temporal itself. */
-const pollsPerLook = 10;
+export function recordActivities(parts: Parts) {
+  const { ledger, documents } = parts;
 
-export function recordActivities({ ledger, documents }: Parts) {
-  const endsOf = async (rolloutIds: string[]): Promise<RolloutEnd[]> =>
-    (await ledger.results(rolloutIds)).map(endOf);
+  async function declaredOf(declared: Declared, rolloutId: string): Promise<RolloutInput> {
+    if ('input' in declared) return declared.input;
+    const rollouts = await documents.get(BatchRollouts, declared.ref);
+    const found = rollouts.find((input) => input.rolloutId === rolloutId);
+    if (!found) throw new BlobNotFoundError(`${rolloutId} is not declared in ${declared.ref}`);
+    return found;
+  }
 
   return {
     /** Records a rollout's result. Idempotent: the first recorded one stays. */
@@ -31,44 +32,45 @@ export function recordActivities({ ledger, documents }: Parts) {
       return endOf(await ledger.recordResult(result));
     }),
 
-    /** Records that a rollout ended without telling a result: unscored, class infra. Idempotent. */
+    /**
+     * Records that a rollout ended without telling a result: unscored, class infra. Idempotent, and a result that was recorded
+     * before stays.
+     * @returns what the ledger now holds
+     */
     recordLost: activity(
-      async ({ input, why }: { input: RolloutInput; why: string }): Promise<RolloutEnd> => {
-        return endOf(await ledger.recordResult(lostResult(input, why, new Date())));
+      async (lost: { rolloutId: string; why: string; declared: Declared }): Promise<RolloutEnd> => {
+        const input = await declaredOf(lost.declared, lost.rolloutId);
+        return endOf(await ledger.recordResult(lostResult(input, lost.why, new Date())));
       },
     ),
 
     /** The recorded ends among these rollouts: Temporal forgets after its retention, the ledger does not. */
-    findResults: activity(({ rolloutIds }: { rolloutIds: string[] }) => endsOf(rolloutIds)),
+    findResults: activity(async ({ rolloutIds }: { rolloutIds: string[] }): Promise<RolloutEnd[]> =>
+      (await ledger.results(rolloutIds)).map(endOf),
+    ),
 
-    /** A page of a batch's declared rollouts. */
+    /** The next declared rollouts of a batch, at most `limit` and few enough for a history. */
     readRollouts: activity(
       async (page: { ref: string; offset: number; limit: number }): Promise<RolloutInput[]> => {
         const rollouts = await documents.get(BatchRollouts, page.ref);
-        return rollouts.slice(page.offset, page.offset + page.limit);
+        const taken: RolloutInput[] = [];
+        let bytes = 0;
+        for (const input of rollouts.slice(page.offset, page.offset + page.limit)) {
+          bytes += JSON.stringify(input).length;
+          if (taken.length > 0 && bytes > pageBytes) break;
+          taken.push(input);
+        }
+        return taken;
       },
     ),
 
-    /** Waits until at least one of these rollouts has ended, however it did. */
+    /**
+     * Waits until at least one of these rollouts has ended, however it did. A result that Temporal has and the ledger has not is
+     * recorded.
+     */
     awaitRollouts: activity(
-      async (
-        { rolloutIds }: { rolloutIds: string[] },
-        signal: AbortSignal,
-      ): Promise<AwaitOutput> => {
-        for (let poll = 0; ; poll += 1) {
-          const ended = await endsOf(rolloutIds);
-          if (ended.length > 0) return { ended, lost: [] };
-          if (poll % pollsPerLook === 0) {
-            const lost = await closedAmong(Context.current().client, rolloutIds, signal);
-            // The result may have been recorded while we looked.
-            const late = await endsOf(lost.map(({ rolloutId }) => rolloutId));
-            const known = new Set(late.map(({ rolloutId }) => rolloutId));
-            const gone = lost.filter(({ rolloutId }) => !known.has(rolloutId));
-            if (late.length + gone.length > 0) return { ended: late, lost: gone };
-          }
-          await sleep(pollMs, undefined, { signal });
-        }
-      },
+      ({ rolloutIds }: { rolloutIds: string[] }, signal: AbortSignal): Promise<AwaitOutput> =>
+        awaitAny(ledger, Context.current().client, rolloutIds, signal),
     ),
 
     /** Asks Temporal to cancel a workflow. Idempotent; one that is closed or gone is cancelled enough. */
@@ -80,36 +82,4 @@ export function recordActivities({ ledger, documents }: Parts) {
       }
     }),
   };
-}
-
-const endOf = ({ rolloutId, outcome, reward }: RolloutResult): RolloutEnd => ({
-  rolloutId,
-  outcome,
-  reward,
-});
-
-async function closedAmong(
-  client: Client,
-  rolloutIds: string[],
-  signal: AbortSignal,
-): Promise<AwaitOutput['lost']> {
-  const lost: AwaitOutput['lost'] = [];
-  for (const rolloutId of rolloutIds) {
-    signal.throwIfAborted();
-    const status = await statusOf(client, rolloutId);
-    if (status !== 'RUNNING') lost.push({ rolloutId, why: `its workflow is ${status}` });
-  }
-  return lost;
-}
-
-async function statusOf(
-  client: Client,
-  workflowId: string,
-): Promise<WorkflowExecutionStatusName | 'NOT_FOUND'> {
-  try {
-    return (await client.workflow.getHandle(workflowId).describe()).status.name;
-  } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return 'NOT_FOUND';
-    throw error;
-  }
 }

@@ -3,8 +3,9 @@ import { PackedTask } from '../contracts/task';
 import type { FilesRef } from '../contracts/task';
 import { DenvError } from '../denv/errors';
 import { forkChildKey, sandboxIdOf } from '../denv/ids';
-import type { Parts } from './parts';
+import { toFinalFailure } from './failures';
 import { activity, held } from './heartbeat';
+import type { Parts } from './parts';
 
 /** What a rollout needs to know of its task; the rest stays in the blob store. */
 export interface TaskFacts {
@@ -128,5 +129,6 @@ function onlyChild(reply: ForkReply): Sandbox {
   if (!child) throw new DenvError('internal', `a fork of ${reply.version} gave no child`);
   if ('sandbox' in child) return child.sandbox;
   const { code, message, details } = child.error;
-  throw new DenvError(code, message, { details });
+  // The fork's outcome is kept with this child's failure in it: the same key would only tell it again.
+  throw toFinalFailure(new DenvError(code, message, { details }));
 }

@@ -24,7 +24,8 @@ export function createModels(settings: ModelSettings): ModelClient {
   return {
     async complete(request, { signal }) {
       const { name, baseUrl } = request.model;
-      if (name === 'scripted') {
+      const scripted = /^scripted(?:\/(.+))?$/.exec(name);
+      if (scripted) {
         const address = baseUrl ?? settings.scriptedBaseUrl;
         if (address === null) {
           throw new ModelError(
@@ -32,7 +33,7 @@ export function createModels(settings: ModelSettings): ModelClient {
             'the model `scripted` has no endpoint: give its base URL, or set SCRIPTED_BASE_URL',
           );
         }
-        return completeOpenAi(endpointAt(address), 'scripted', request, signal);
+        return completeOpenAi(endpointAt(address), scripted[1] ?? 'scripted', request, signal);
       }
       const openai = /^openai\/(.+)$/.exec(name);
       if (openai?.[1]) {

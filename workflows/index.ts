@@ -1,1 +1,3 @@
+export { batch } from './batch';
+export { explore } from './explore';
 export { rollout } from './rollout';

@@ -1,0 +1,76 @@
+import { readFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { z } from 'zod';
+import type { ModelSettings } from '../models/router';
+
+/** What a worker is told by its environment. */
+export interface WorkerSettings {
+  taskQueue: string;
+  blobs: string;
+  ledger: string;
+  ownerFile: string;
+  denv: { server: string; apiKey: string };
+  models: ModelSettings;
+}
+
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
+}
+
+const url = z.url({ protocol: /^https?$/, message: 'an http or https address' });
+
+const Environment = z.object({
+  HOME: z.string().optional(),
+  XDG_STATE_HOME: z.string().optional(),
+  ROLLOUTS_HOME: z.string().optional(),
+  ROLLOUTS_TASK_QUEUE: z.string().default('rollouts'),
+  DENV_SERVER: url,
+  DENV_API_KEY: z.string().optional(),
+  OPENAI_API_KEY: z.string().optional(),
+  OPENAI_BASE_URL: url.default('https://api.openai.com/v1'),
+  SCRIPTED_BASE_URL: url.optional(),
+});
+
+/**
+ * Typed settings from environment variables. Where Temporal is, `@temporalio/envconfig` reads by itself (TEMPORAL_ADDRESS and its
+ * kin).
+ * @throws ConfigError naming the variable
+ */
+export function settingsFrom(env: NodeJS.ProcessEnv): WorkerSettings {
+  // An empty variable is one that is not set.
+  const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''));
+  const parsed = Environment.safeParse(given);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    throw new ConfigError(`${issue?.path.join('.')}: ${issue?.message}`);
+  }
+  const vars = parsed.data;
+  const state = vars.XDG_STATE_HOME ?? join(vars.HOME ?? homedir(), '.local', 'state');
+  const home = resolve(vars.ROLLOUTS_HOME ?? join(state, 'denv-rollouts'));
+  const { OPENAI_API_KEY: apiKey, OPENAI_BASE_URL: openaiBaseUrl } = vars;
+  return {
+    taskQueue: vars.ROLLOUTS_TASK_QUEUE,
+    blobs: join(home, 'blobs'),
+    ledger: join(home, 'ledger.db'),
+    ownerFile: join(home, 'owner'),
+    denv: {
+      server: vars.DENV_SERVER,
+      apiKey: vars.DENV_API_KEY ?? keyIn(join(home, 'denv', 'key')),
+    },
+    models: {
+      openaiBaseUrl,
+      scriptedBaseUrl: vars.SCRIPTED_BASE_URL ?? null,
+      keys: apiKey === undefined ? [] : [{ baseUrl: openaiBaseUrl, apiKey }],
+    },
+  };
+}
+
+/** The key file of the embedded server. */
+function keyIn(path: string): string {
+  try {
+    return readFileSync(path, 'utf8').trim();
+  } catch (error) {
+    throw new ConfigError(`DENV_API_KEY is not set, and ${path} cannot be read`, { cause: error });
+  }
+}

@@ -1,0 +1,81 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { Client } from '@temporalio/client';
+import { loadClientConnectConfig } from '@temporalio/envconfig';
+import { DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker';
+import { createActivities } from '../activities';
+import { createDenvClient } from '../denv/client';
+import { createModels } from '../models/router';
+import { createDirectoryBlobs } from '../stores/directory-blobs';
+import { openLedger } from '../stores/sqlite-ledger';
+import type { WorkerSettings } from './config';
+import { ownerLabel } from './owner';
+import { startReaper } from './reaper';
+import { registerSearchAttributes } from './search-attributes';
+
+const reapEveryMs = 60_000;
+
+/**
+ * Runs a worker until it is told to shut down by SIGTERM or SIGINT. It lets go of what it waits for; another worker, or the next
+ * one, takes it over.
+ * @param ready  called once it polls
+ */
+export async function runWorker(settings: WorkerSettings, ready: () => void): Promise<void> {
+  const runtime = Runtime.install({
+    logger: new DefaultLogger('INFO'),
+    shutdownSignals: ['SIGTERM', 'SIGINT'],
+  });
+  const { connectionOptions, namespace = 'default' } = loadClientConnectConfig();
+  const connection = await NativeConnection.connect(connectionOptions);
+  const ledger = await openLedger(settings.ledger);
+  try {
+    const denv = createDenvClient(settings.denv);
+    const owner = await ownerLabel(settings.ownerFile, connection.workflowService, namespace);
+    const say = (message: string, fields: Record<string, unknown>) =>
+      runtime.logger.info(message, fields);
+    const registered = await registerSearchAttributes(connection, namespace);
+    if (!registered) {
+      runtime.logger.warn('Temporal refuses the search attributes; rollouts run without them');
+    }
+    const worker = await Worker.create({
+      connection,
+      namespace,
+      taskQueue: settings.taskQueue,
+      ...workflowCode(),
+      activities: createActivities({
+        denv,
+        models: createModels(settings.models),
+        blobs: createDirectoryBlobs(settings.blobs),
+        ledger,
+        owner,
+      }),
+      // Activities wait for others most of their time; a parked workflow is cheap.
+      maxConcurrentActivityTaskExecutions: 1000,
+      maxCachedWorkflows: 1500,
+      // So that what a killed worker held is noticed and handed on within seconds.
+      maxHeartbeatThrottleInterval: '1 second',
+      stickyQueueScheduleToStartTimeout: '2 seconds',
+      shutdownGraceTime: '10 seconds',
+    });
+    const temporal = new Client({ connection, namespace });
+    const reaper = startReaper({ denv, temporal, owner, say }, reapEveryMs);
+    try {
+      const running = worker.run();
+      ready();
+      await running;
+    } finally {
+      await reaper.stop();
+    }
+  } finally {
+    await ledger.close();
+    await connection.close();
+  }
+}
+
+/** The bundle that the build made; from sources, as in tests, the workflows themselves. */
+function workflowCode() {
+  const codePath = join(__dirname, '..', 'workflow-bundle.js');
+  return existsSync(codePath)
+    ? { workflowBundle: { codePath } }
+    : { workflowsPath: require.resolve('../workflows') };
+}

@@ -1,0 +1,182 @@
+import {
+  CancellationScope,
+  CancelledFailure,
+  ParentClosePolicy,
+  condition,
+  continueAsNew,
+  isCancellation,
+  setHandler,
+  workflowInfo,
+} from '@temporalio/workflow';
+import type { RolloutEnd } from '../activities/await-rollouts';
+import type { BatchInput, BatchProgress, BatchResult } from '../contracts/batch';
+import type { RolloutInput } from '../contracts/rollout';
+import { activitiesFor } from './activity-options';
+import { endOfChild, startRollout, watch } from './children';
+import { failed } from './failures';
+import { progressQuery } from './messages';
+
+/** What a batch carries into its next run. Rollouts that run are none of its children then: they are found by id again. */
+export interface BatchState {
+  /** How many declared rollouts were read so far. */
+  next: number;
+  live: string[];
+  started: number;
+  scored: number;
+  unscored: number;
+}
+
+/** Rollouts read and started at once, which bounds what one workflow task has to say. */
+const pageSize = 25;
+
+/**
+ * The declared rollouts of a batch, at most `concurrency` of them at once. The ledger is asked first and ids are made from
+ * meaning, so a batch that is run again starts nothing twice. Rollouts outlive this workflow; cancelling it cancels them, and
+ * waits until each has cleaned up.
+ */
+export async function batch(input: BatchInput, carried?: BatchState): Promise<BatchResult> {
+  const state = carried ?? { next: 0, live: [], started: 0, scored: 0, unscored: 0 };
+  setHandler(progressQuery, () => progressOf(input, state));
+
+  const window = new Window(input, state);
+  try {
+    if (state.live.length > 0) window.attach(state.live.slice());
+    await window.fill();
+  } catch (error) {
+    if (!isCancellation(error)) throw error;
+    // Each lane has heard of it too, and ends once its rollout has.
+    await CancellationScope.nonCancellable(() => window.drain());
+    throw new CancelledFailure('the batch was cancelled');
+  }
+  if (state.live.length > 0 || state.next < input.declared) {
+    return continueAsNew<typeof batch>(input, state);
+  }
+  const { scored, unscored } = state;
+  return { batchId: input.batchId, declared: input.declared, scored, unscored };
+}
+
+const progressOf = (input: BatchInput, state: BatchState): BatchProgress => ({
+  batchId: input.batchId,
+  declared: input.declared,
+  scored: state.scored,
+  unscored: state.unscored,
+  started: state.started,
+  running: state.live.length,
+});
+
+/** A lane is one rollout from its start to its end, or a group of rollouts that were found running. */
+class Window {
+  #starting = 0;
+  #lanes = 0;
+  #fault: unknown = null;
+
+  constructor(
+    private readonly input: BatchInput,
+    private readonly state: BatchState,
+  ) {}
+
+  /** Reads and starts until all have ended, or the history is full. No start is under way when it returns. */
+  async fill(): Promise<void> {
+    const { input, state } = this;
+    while (state.next < input.declared && !full()) {
+      await condition(() => this.#free() > 0 || full() || this.#fault !== null);
+      if (full() || this.#fault !== null) break;
+      await this.#startPage(await this.#readPage());
+    }
+    await condition(
+      () => this.#fault !== null || (this.#starting === 0 && (this.#lanes === 0 || full())),
+    );
+    if (this.#fault !== null) throw this.#fault;
+  }
+
+  /** Waits until every lane has ended. */
+  async drain(): Promise<void> {
+    await condition(() => this.#starting === 0 && this.#lanes === 0);
+  }
+
+  /** Follows rollouts that run already. */
+  attach(rolloutIds: string[]): void {
+    const declared = { ref: this.input.rolloutsRef };
+    this.#lane(
+      watch(
+        rolloutIds,
+        () => declared,
+        (end) => this.#ended(end),
+      ),
+    );
+  }
+
+  #free(): number {
+    return this.input.concurrency - this.state.live.length - this.#starting;
+  }
+
+  async #readPage(): Promise<RolloutInput[]> {
+    const { input, state } = this;
+    const limit = Math.min(pageSize, this.#free(), input.declared - state.next);
+    const activities = activitiesFor('record', `read ${limit} from ${state.next}`);
+    const page = await activities.readRollouts({
+      ref: input.rolloutsRef,
+      offset: state.next,
+      limit,
+    });
+    if (page.length === 0) {
+      const message = `${input.rolloutsRef} holds ${state.next} rollouts, not ${input.declared}`;
+      throw failed('InvalidRequest', message, { class: 'task', again: 'never' });
+    }
+    state.next += page.length;
+    return page;
+  }
+
+  async #startPage(page: RolloutInput[]): Promise<void> {
+    const ids = page.map(({ rolloutId }) => rolloutId);
+    const known = await activitiesFor('record', 'ask the ledger').findResults({ rolloutIds: ids });
+    known.forEach((end) => this.#count(end));
+    const done = new Set(known.map(({ rolloutId }) => rolloutId));
+    this.state.started += page.length;
+    const fresh = page.filter(({ rolloutId }) => !done.has(rolloutId));
+    const running: string[] = [];
+    this.#starting += fresh.length;
+    const starts = fresh.map(async (input) => {
+      try {
+        const child = await startRollout(input, ParentClosePolicy.ABANDON);
+        this.state.live.push(input.rolloutId);
+        if (!child) running.push(input.rolloutId);
+        else {
+          const declared = { ref: this.input.rolloutsRef };
+          this.#lane(endOfChild(child, declared).then((end) => this.#ended(end)));
+        }
+      } finally {
+        this.#starting -= 1;
+      }
+    });
+    await Promise.all(starts);
+    if (running.length > 0) this.attach(running);
+  }
+
+  #lane(work: Promise<void>): void {
+    this.#lanes += 1;
+    const follow = async (): Promise<void> => {
+      try {
+        await work;
+      } catch (error) {
+        // A fault of this code, or a list that is gone: it must not pass for a rollout that goes on.
+        this.#fault = error;
+      } finally {
+        this.#lanes -= 1;
+      }
+    };
+    void follow();
+  }
+
+  #ended(end: RolloutEnd): void {
+    this.state.live = this.state.live.filter((id) => id !== end.rolloutId);
+    this.#count(end);
+  }
+
+  #count({ outcome }: RolloutEnd): void {
+    if (outcome === 'scored') this.state.scored += 1;
+    else this.state.unscored += 1;
+  }
+}
+
+const full = (): boolean => workflowInfo().continueAsNewSuggested;
