@@ -1,0 +1,70 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { openBare } from './bare';
+import { checkpoint } from './checkpoint';
+import type { SandboxBench } from './context';
+import { create } from './create';
+import { startDenvServer } from './denv-server';
+import { exec } from './exec';
+import { forkFlat } from './fork-flat';
+import { liveFork } from './live-fork';
+import { describeMachine, thisMachine } from './machine';
+import { tableOf } from './report';
+import type { Row } from './row';
+import { verify } from './verify';
+
+const sandboxBenches: SandboxBench[] = [forkFlat, liveFork, create, exec, checkpoint, verify];
+
+const { values } = parseArgs({
+  options: { json: { type: 'boolean' }, only: { type: 'string', multiple: true } },
+});
+const say = (line: string): void => console.error(line);
+
+main().then(
+  (ok) => (process.exitCode = ok ? 0 : 3),
+  (error: unknown) => {
+    console.error(error);
+    process.exitCode = 1;
+  },
+);
+
+async function main(): Promise<boolean> {
+  const machine = thisMachine();
+  say(describeMachine(machine));
+  const dir = mkdtempSync(join(tmpdir(), 'rollouts-bench-'));
+  try {
+    const rows = await sandboxRows(dir);
+    console.log(
+      values.json
+        ? JSON.stringify({ machine, rows })
+        : `${describeMachine(machine)}\n\n${tableOf(rows)}`,
+    );
+    return rows.every((row) => row.ok);
+  } finally {
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+async function sandboxRows(dir: string): Promise<Row[]> {
+  const wanted = sandboxBenches.filter((bench) => isWanted(bench.name));
+  if (wanted.length === 0) return [];
+  const server = await startDenvServer(join(dir, 'denv'));
+  const bare = await openBare(join(dir, 'bare'), 8);
+  const rows: Row[] = [];
+  try {
+    for (const bench of wanted) {
+      say(`measuring ${bench.name}`);
+      rows.push(...(await bench.run({ denv: server.client, bare, dir, say })));
+    }
+  } finally {
+    await bare.close();
+    await server.close();
+  }
+  return rows;
+}
+
+function isWanted(name: string): boolean {
+  return values.only === undefined || values.only.includes(name);
+}
