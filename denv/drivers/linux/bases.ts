@@ -79,9 +79,7 @@ export function createBases(
 
       const name = withFiles(digest, files);
       await makeOnce(name, async (half) => {
-        const source = path.join(layout.bases, digest);
-        const plain = { readOnly: false, flush: false, cgroup: null, kill: false };
-        await helper.snapshot({ source, target: half, ...plain });
+        await helper.copy(path.join(layout.bases, digest), half);
         for (const archive of files) {
           refuseHidden(image, archive.to);
           await unpackFiles(half, archive);

@@ -18,6 +18,8 @@ export interface Cgroups {
   /** Directory of a cgroup in the v2 tree. */
   directory(name: string): string;
   exists(name: string): boolean;
+  /** Makes a cgroup that only holds others, in each hierarchy. Idempotent. */
+  makeParent(name: string): void;
   /** Makes a child of a cgroup in each hierarchy, ready to be joined. Idempotent. */
   makeChild(name: string, child: string): void;
   children(name: string): string[];
@@ -43,21 +45,14 @@ interface Hierarchy {
 
 const emptyLimitMs = 20_000;
 
-/** @throws DenvError capability_missing when the host has no v2 tree */
-export function openCgroups(): Cgroups {
-  const all = hierarchies();
-  const unified = all.find((hierarchy) => hierarchy.v2);
-  if (!unified) {
-    throw new DenvError(
-      'capability_missing',
-      'the linux driver needs a cgroup v2 mount (hybrid is enough): it freezes and kills sandboxes by it',
-    );
-  }
-  const memory = all.find((hierarchy) => hierarchy.controllers.includes('memory')) ?? unified;
+/** Looks the host over when first used. @throws DenvError capability_missing, then, when the host has no v2 tree */
+export function createCgroups(): Cgroups {
+  let found: { all: Hierarchy[]; unified: Hierarchy } | undefined;
+  const host = () => (found ??= findHierarchies());
   const withController = (controller: string) =>
-    all.find((hierarchy) => hierarchy.controllers.includes(controller)) ?? unified;
-  const directory = (name: string) => path.join(unified.dir, name);
-  const exists = (name: string) => all.some(({ dir }) => existsSync(path.join(dir, name)));
+    host().all.find((hierarchy) => hierarchy.controllers.includes(controller)) ?? host().unified;
+  const directory = (name: string) => path.join(host().unified.dir, name);
+  const exists = (name: string) => host().all.some(({ dir }) => existsSync(path.join(dir, name)));
   const isPopulated = (name: string) =>
     (readOrNull(path.join(directory(name), 'cgroup.events')) ?? '').includes('populated 1');
 
@@ -65,7 +60,7 @@ export function openCgroups(): Cgroups {
     directory,
     exists,
     makeChild(name, child) {
-      for (const { dir, v2, controllers } of all) {
+      for (const { dir, v2, controllers } of host().all) {
         const parent = path.join(dir, name);
         if (!existsSync(parent)) continue;
         mkdirSync(path.join(parent, child), { recursive: true });
@@ -77,8 +72,11 @@ export function openCgroups(): Cgroups {
         }
       }
     },
+    makeParent(name) {
+      for (const { dir } of host().all) mkdirSync(path.join(dir, name), { recursive: true });
+    },
     children(name) {
-      return [...new Set(all.flatMap(({ dir }) => directories(path.join(dir, name))))];
+      return [...new Set(host().all.flatMap(({ dir }) => directories(path.join(dir, name))))];
     },
     isPopulated,
     async kill(name) {
@@ -104,15 +102,16 @@ export function openCgroups(): Cgroups {
       }
     },
     async remove(name) {
-      for (const { dir } of all) await removeTree(path.join(dir, name));
+      for (const { dir } of host().all) await removeTree(path.join(dir, name));
     },
     removeIfEmpty(name) {
-      for (const { dir } of all) {
+      for (const { dir } of host().all) {
         const at = path.join(dir, name);
         if (existsSync(at) && directories(at).length === 0) rmdirSync(at);
       }
     },
     oomKills(name) {
+      const memory = withController('memory');
       const root = path.join(memory.dir, name);
       if (memory.v2) return countOf(path.join(root, 'memory.events'), 'oom_kill');
       return [root, ...descendants(root)].reduce(
@@ -133,6 +132,16 @@ export function openCgroups(): Cgroups {
       };
     },
   };
+}
+
+function findHierarchies(): { all: Hierarchy[]; unified: Hierarchy } {
+  const all = hierarchies();
+  const unified = all.find((hierarchy) => hierarchy.v2);
+  if (unified) return { all, unified };
+  throw new DenvError(
+    'capability_missing',
+    'the linux driver needs a cgroup v2 mount (hybrid is enough): it freezes and kills sandboxes by it',
+  );
 }
 
 function hierarchies(): Hierarchy[] {

@@ -30,11 +30,7 @@ export function createContainers({ layout, helper, cgroups, nodePath }: HostPart
       const where = { rootfs: treeOf(id), cgroup: cgroupOf(id), nodePath };
       const config = JSON.stringify(containerConfig(spec, where));
       writeFileSync(path.join(bundleOf(id), 'config.json'), config, { mode: 0o600 });
-      await helper.snapshot({
-        source: path.join(layout.bases, checkId(spec.base)),
-        target: treeOf(id),
-        ...{ readOnly: false, flush: false, cgroup: null, kill: false },
-      });
+      await helper.copy(path.join(layout.bases, checkId(spec.base)), treeOf(id));
       return await runToEnd(spec, begin);
     } finally {
       await remove(id);

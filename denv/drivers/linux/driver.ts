@@ -4,7 +4,7 @@ import path from 'node:path';
 import { DenvError } from '../../errors';
 import type { SandboxDriver } from '../driver';
 import { createBases } from './bases';
-import { openCgroups } from './cgroups';
+import { createCgroups } from './cgroups';
 import type { Cgroups } from './cgroups';
 import { createContainers } from './containers';
 import { closeDataFs, freeBytes, openDataFs } from './data-fs';
@@ -40,7 +40,7 @@ export function createLinuxDriver(options: LinuxDriverOptions): SandboxDriver {
   const layout = layoutOf(options.dataDir);
   const nodePath = options.nodePath ?? process.execPath;
   const records = createRecords(layout);
-  const cgroups = lazy(openCgroups);
+  const cgroups = createCgroups();
   const helper = createHelperClient(layout, callerUids(), () => ports.republish());
   const ports = createPorts({ helper, records });
   const parts = { layout, helper, records, nodePath, cgroups };
@@ -55,6 +55,8 @@ export function createLinuxDriver(options: LinuxDriverOptions): SandboxDriver {
     requirePrograms();
     await freshRuntimeDir(layout);
     await openDataFs(layout, options.loopSizeGb ?? 40);
+    // Held until shutdown, so the parent that all data directories share is never removed under a sandbox being made.
+    for (const cgroup of [layout.cgroup, layout.containerCgroup]) cgroups.makeParent(cgroup);
     const { restarted } = await helper.ensure();
     // A helper that was adopted may be at work for a server that died; what is frozen after that, nobody will thaw.
     await helper.drain();
@@ -74,7 +76,7 @@ export function createLinuxDriver(options: LinuxDriverOptions): SandboxDriver {
   const driver: SandboxDriver = {
     name: 'linux',
     open,
-    close: async () => undefined,
+    close: async () => helper.letGo(),
     shutdown,
     probe: () => probeHost(driver, cgroups, layout),
     freeBytes: async () => freeBytes(layout),
@@ -139,15 +141,4 @@ async function removeCgroups(cgroups: Cgroups, layout: Layout): Promise<void> {
   await cgroups.remove(layout.cgroup);
   await cgroups.remove(layout.containerCgroup);
   cgroups.removeIfEmpty(path.dirname(layout.cgroup));
-}
-
-/** Looks the host over only when first used: a driver can be made, and say what it lacks, anywhere. */
-function lazy(make: () => Cgroups): Cgroups {
-  let made: Cgroups | undefined;
-  return new Proxy({} as Cgroups, {
-    get: (_, name) => {
-      made ??= make();
-      return made[name as keyof Cgroups];
-    },
-  });
 }

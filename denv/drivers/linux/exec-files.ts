@@ -83,7 +83,13 @@ function startFailure(files: ExecFiles): string | null {
   const said = readOrNull(at(files, 'sync')) ?? '';
   if (!said.includes('\n') && !said.endsWith('}')) return null;
   const word = JSON.parse(said.split('\n')[0] ?? '') as { data: number; message?: string };
-  return word.data < 0 ? (word.message ?? 'the runtime gave no reason').trim() : null;
+  return word.data < 0 ? runtimeWords(word.message ?? 'the runtime gave no reason') : null;
+}
+
+/** conmon passes on runc's log line; the reason is its `msg`. */
+function runtimeWords(message: string): string {
+  const quoted = /msg=("(?:[^"\\]|\\.)*")/.exec(message)?.[1];
+  return quoted ? (JSON.parse(quoted) as string) : message.trim();
 }
 
 /** As a shell would say it: 127 for a program that is not there, 126 for one that cannot be run. */

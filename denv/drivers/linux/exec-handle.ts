@@ -71,13 +71,9 @@ export function openExecHandle(
         look();
       });
     }
-    await afterEnd(end);
-    return end;
-  }
-
-  async function afterEnd(end: ExecEnd): Promise<void> {
     if (end.kind === 'lost') await cgroups.kill(cgroup);
-    await tidyCgroup();
+    void tidyCgroup().catch(() => undefined); // Nobody waits for it; `remove` tries again.
+    return end;
   }
 
   /** A cgroup with a background child in it stays, for a later kill. */

@@ -56,7 +56,9 @@ export function createOutput(files: ExecFiles) {
         });
       }
       const progress = progressOf(files);
-      if (progress.kind === 'failed') kept.stderr.add(Buffer.from(`${progress.message}\n`));
+      // Without conmon the runtime has said it on stderr itself.
+      if (progress.kind === 'failed' && files.kind === 'held')
+        kept.stderr.add(Buffer.from(`${progress.message}\n`));
       return {
         stdout: kept.stdout.bytes(),
         stderr: kept.stderr.bytes(),

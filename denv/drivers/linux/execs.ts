@@ -39,18 +39,17 @@ export function createExecs(parts: HostParts, sandboxes: Sandboxes) {
     const { dir, sandboxId } = files;
     const runc = findProgram('runc') ?? 'runc'; // conmon wants a whole path.
     const paths = ['-b', dir, '--exit-dir', dir, '-p', at(files, 'pid')];
-    const args = [
-      ...['--api-version', '1', '-c', sandboxId, '-n', sandboxId, '-u', execId, '-r', runc],
-      ...[`--runtime-arg=--root=${layout.runcRoot}`, '--full-attach', ...paths],
-      ...['-P', at(files, 'holder.pid'), '-l', `k8s-file:${at(files, 'out/log')}`, '--no-sync-log'],
-      ...['--log-level', 'error', ...(stdin ? ['-i', '--leave-stdin-open'] : [])],
-      ...['-e', '--exec-process-spec', at(files, 'process.json')],
-      ...['--runtime-opt=--cgroup', `--runtime-opt=${execId}`],
-    ];
+    const args = ['--api-version', '1', '-c', sandboxId, '-n', sandboxId, '-u', execId].concat(
+      ['-r', runc, `--runtime-arg=--root=${layout.runcRoot}`, '--full-attach', ...paths],
+      ['-P', at(files, 'holder.pid'), '-l', `k8s-file:${at(files, 'out/log')}`, '--no-sync-log'],
+      ['--log-level', 'error', ...(stdin ? ['-i', '--leave-stdin-open'] : [])],
+      ['-e', '--exec-process-spec', at(files, 'process.json')],
+      ['--runtime-opt=--cgroup', `--runtime-opt=${execId}`],
+    );
     // What conmon says of the start goes to a file, not a pipe: it is there for the next server too.
     const sync = openSync(at(files, 'sync'), 'a', 0o600);
     try {
-      const env = { PATH: process.env.PATH, _OCI_SYNCPIPE: '3' };
+      const env = { _OCI_SYNCPIPE: '3' };
       // conmon goes into the background by itself; its first process ends once the pid file is there.
       const code = await exitOf(
         launch('conmon', args, { env, stdio: ['ignore', 'ignore', 'ignore', sync] }),
@@ -92,7 +91,13 @@ export function createExecs(parts: HostParts, sandboxes: Sandboxes) {
 }
 
 function launch(command: string, args: string[], options: SpawnOptions): ChildProcess {
-  const child = spawn(command, args, { ...options, detached: true });
+  const child = spawn(command, args, {
+    ...options,
+    detached: true,
+    cwd: '/',
+    // Nothing of the server's environment, which holds its key.
+    env: { PATH: process.env.PATH, ...options.env },
+  });
   child.unref();
   return child;
 }

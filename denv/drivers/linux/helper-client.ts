@@ -43,6 +43,8 @@ export interface HelperClient {
   /** Deleting what is not there is success. */
   deleteSubvolume(path: string): Promise<void>;
   makeReadOnly(path: string): Promise<void>;
+  /** A writable copy of a tree, at once. @throws HelperError `exists` when the target is there */
+  copy(source: string, target: string): Promise<void>;
   /** @throws HelperError `exists` when the target is there */
   snapshot(request: SnapshotRequest): Promise<{ flushMs: number | null; pausedMs: number | null }>;
   /** Resolves when no tree work is under way. */
@@ -51,6 +53,8 @@ export interface HelperClient {
   publish(id: string, where: NamespaceOf, port: number, hostPort: number | null): Promise<number>;
   unpublish(id: string): Promise<void>;
   quit(): Promise<void>;
+  /** Stops watching over the helper, which goes on. */
+  letGo(): void;
 }
 
 interface Reply {
@@ -84,6 +88,7 @@ export function createHelperClient(
 ): HelperClient {
   const version = createHash('sha256').update(readFileSync(script)).digest('hex').slice(0, 16);
   let starting: Promise<{ restarted: boolean }> | null = null;
+  let watching: net.Socket | null = null;
 
   async function start(): Promise<{ restarted: boolean }> {
     const running = await hello();
@@ -92,7 +97,12 @@ export function createHelperClient(
     const log = openSync(path.join(layout.runtimeDir, 'portd.log'), 'a', 0o600);
     try {
       const args = ['-I', '-S', script, layout.helperSocket, version, allowedUids.join(',')];
-      const child = spawn(findPython(), args, { detached: true, stdio: ['ignore', log, log] });
+      const child = spawn(findPython(), args, {
+        detached: true,
+        cwd: '/',
+        env: {},
+        stdio: ['ignore', log, log],
+      });
       child.on('error', () => undefined); // The wait below reports it.
       child.unref();
     } finally {
@@ -118,8 +128,40 @@ export function createHelperClient(
   }
 
   function ensure(): Promise<{ restarted: boolean }> {
-    starting ??= start().finally(() => (starting = null));
+    starting ??= start()
+      .then(watchOver)
+      .finally(() => (starting = null));
     return starting;
+  }
+
+  /** Keeps one connection open: its end is the helper's, and published ports should not wait for the next request. */
+  async function watchOver<T>(started: T): Promise<T> {
+    if (watching) return started;
+    const socket = await connectUnix(layout.helperSocket);
+    socket.unref();
+    watching = socket;
+    socket.on('error', () => undefined); // `close` follows.
+    socket.on('close', () => {
+      if (watching !== socket) return;
+      watching = null;
+      void restart();
+    });
+    return started;
+  }
+
+  async function restart(): Promise<void> {
+    try {
+      const { restarted } = await ensure();
+      if (restarted) await onRestart();
+    } catch {
+      // The next request tries again and reports why.
+    }
+  }
+
+  function letGo(): void {
+    const socket = watching;
+    watching = null;
+    socket?.destroy();
   }
 
   async function open(): Promise<net.Socket> {
@@ -160,6 +202,10 @@ export function createHelperClient(
         pausedMs: reply.pausedMs as number | null,
       };
     },
+    async copy(source, target) {
+      const still = { flush: false, cgroup: null, kill: false };
+      await ask({ op: 'snapshot', source, target, readOnly: false, ...still });
+    },
     async drain() {
       await ask({ op: 'drain' });
     },
@@ -180,7 +226,9 @@ export function createHelperClient(
     async unpublish(id) {
       await ask({ op: 'unpublish', id });
     },
+    letGo,
     async quit() {
+      letGo();
       const pid = Number(readOrNull(`${layout.helperSocket}.lock`));
       await send({ op: 'quit' }).catch(() => undefined);
       while (pid > 0 && argumentsOf(pid).includes(layout.helperSocket)) await sleep(2);

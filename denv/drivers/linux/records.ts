@@ -57,6 +57,7 @@ export function createRecords(layout: Layout) {
     markStopped: (id: string) => {
       if (existsSync(dirOf(id))) writeFileSync(file(id, 'stopped'), '');
     },
+    unmarkStopped: (id: string) => rmSync(file(id, 'stopped'), { force: true }),
     stoppedAtMs: (id: string): number | null =>
       statSync(file(id, 'stopped'), { throwIfNoEntry: false })?.mtimeMs ?? null,
     /** Keeps the count of an exec's cgroup, which is about to go. */

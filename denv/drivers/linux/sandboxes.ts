@@ -48,8 +48,7 @@ export function createSandboxes({ layout, helper, cgroups, records, nodePath }: 
     const config = sandboxConfig(spec, { rootfs, cgroup: cgroupOf(id), nodePath });
     writeFileSync(path.join(bundle, 'config.json'), JSON.stringify(config), { mode: 0o600 });
     records.write(id, { image: spec.image, init: null, ports: {} });
-    const plain = { readOnly: false, flush: false, cgroup: null, kill: false };
-    await helper.snapshot({ source, target: rootfs, ...plain });
+    await helper.copy(source, rootfs);
 
     const pid = await startDetached(layout, { id, bundle });
     preferToKeep(pid);
@@ -97,7 +96,8 @@ export function createSandboxes({ layout, helper, cgroups, records, nodePath }: 
   async function remove(id: string): Promise<void> {
     await stop(id);
     await helper.deleteSubvolume(treeOf(id));
-    await rm(records.dirOf(id), { recursive: true, force: true });
+    // conmon may still be writing its last word there.
+    await rm(records.dirOf(id), { recursive: true, force: true, maxRetries: 10, retryDelay: 20 });
   }
 
   /** Every id that something on this host still belongs to. */

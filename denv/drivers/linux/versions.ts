@@ -40,6 +40,7 @@ export function createVersions(parts: HostParts, sandboxes: Sandboxes) {
           kill: options.stop,
         });
       } catch (error) {
+        if (options.stop) records.unmarkStopped(sandboxId);
         throw snapshotError(error, sandboxId);
       }
     }
