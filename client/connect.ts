@@ -6,10 +6,11 @@ import type { BlobStore } from '../stores/blobs';
 import { createDirectoryBlobs } from '../stores/directory-blobs';
 import type { Ledger } from '../stores/ledger';
 import { openLedger } from '../stores/sqlite-ledger';
+import { ownerLabel } from '../worker/owner';
 import { reasonOf, StackDownError, UserError } from './errors';
-import { embeddedDenvKey, ownerOf } from './settings';
+import { embeddedDenvKey } from './settings';
 import type { Settings } from './settings';
-import { ensureSearchAttributes } from './search-attributes';
+import { hasSearchAttributes } from './search-attributes';
 import { readStackState } from './stack/state';
 
 /** What the typed functions of this folder work with. */
@@ -53,9 +54,9 @@ export async function connect(settings: Settings): Promise<Rollouts> {
     ledger: records.ledger,
     blobs: records.blobs,
     taskQueue: settings.taskQueue,
-    owner: ownerOf(settings.paths),
+    owner: await ownerLabel(settings.paths.owner, connection.workflowService, settings.namespace),
     namespace: settings.namespace,
-    searchAttributes: await ensureSearchAttributes(connection, settings.namespace),
+    searchAttributes: await hasSearchAttributes(connection, settings.namespace),
     temporalUi,
     async close() {
       await records.close();

@@ -71,11 +71,6 @@ export function prepareHome(paths: Paths): void {
   }
 }
 
-/** The random id that tells this home's sandboxes from everybody else's: made once, then read. */
-export function ownerOf(paths: Paths): string {
-  return readOrMake(paths.owner, () => `own_${randomBytes(8).toString('hex')}`);
-}
-
 /** The key of the embedded denv server: made once, then read. */
 export function embeddedDenvKey(paths: Paths): string {
   return readOrMake(paths.denvKey, () => `dak_${randomBytes(24).toString('hex')}`);

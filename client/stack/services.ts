@@ -1,5 +1,4 @@
 import { join } from 'node:path';
-import { searchAttributeNames } from '../search-attributes';
 import type { Settings } from '../settings';
 import { temporalAnswers } from './probes';
 import type { ServiceSpec } from './service';
@@ -41,9 +40,6 @@ export function temporalService(
       ...flags({ 'sqlite-pragma': 'synchronous=1' }),
       ...flags({ 'dynamic-config-value': 'system.enableActivityEagerExecution=true' }),
       ...flags({ 'dynamic-config-value': 'matching.useNewMatcher=true' }),
-      ...searchAttributeNames.flatMap(([name, type]) =>
-        flags({ 'search-attribute': `${name}=${type}` }),
-      ),
     ],
     env,
     ...files(settings, 'temporal'),

@@ -1,0 +1,81 @@
+import { connect } from '../connect';
+import type { Rollouts } from '../connect';
+import { UserError } from '../errors';
+import type { Settings } from '../settings';
+import { claimPort } from '../stack/ports';
+import { readStackState } from '../stack/state';
+import type { StackState } from '../stack/state';
+import { startStack } from '../stack/supervisor';
+
+export interface DemoStack {
+  rollouts: Rollouts;
+  /** As it is now: pids change when a service is started again. */
+  state(): StackState;
+  /** This process started it and takes it down. */
+  own: boolean;
+}
+
+const ports = [
+  { name: 'temporal', port: 7233, what: 'Temporal', flag: '--temporal-port' },
+  { name: 'ui', port: 8233, what: 'the Temporal UI', flag: '--ui-port' },
+  { name: 'denv', port: 7300, what: 'the denv server', flag: '--denv-port' },
+] as const;
+
+/**
+ * The running stack of this home for the length of `use`; where none runs, one of its own, which is taken down again on
+ * every way out, Ctrl-C included.
+ */
+export async function withStack<T>(
+  settings: Settings,
+  env: NodeJS.ProcessEnv,
+  say: (line: string) => void,
+  use: (stack: DemoStack) => Promise<T>,
+): Promise<T> {
+  if (readStackState(settings.paths.run)?.ready) {
+    say(`using the stack of ${settings.paths.home}, which runs already`);
+    return withConnection(settings, (rollouts) => use({ rollouts, state, own: false }));
+  }
+  const stack = await startStack(settings, env, await freePorts(say), say);
+  const interrupted = new Promise<never>((_, reject) => {
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+      process.once(signal, () => reject(new UserError(`stopped by ${signal}`)));
+    }
+  });
+  try {
+    const used = withConnection(settings, (rollouts) => use({ rollouts, state, own: true }));
+    return await Promise.race([used, interrupted]);
+  } finally {
+    await stack.stop();
+  }
+
+  function state(): StackState {
+    const now = readStackState(settings.paths.run);
+    if (!now) throw new UserError(`the stack of ${settings.paths.home} has ended`);
+    return now;
+  }
+}
+
+async function withConnection<T>(
+  settings: Settings,
+  use: (rollouts: Rollouts) => Promise<T>,
+): Promise<T> {
+  const rollouts = await connect(settings);
+  try {
+    return await use(rollouts);
+  } finally {
+    await rollouts.close();
+  }
+}
+
+/** The usual ports, and any free one for each that is taken. */
+async function freePorts(say: (line: string) => void) {
+  const chosen = { temporal: 0, ui: 0, denv: 0 };
+  for (const { name, port, what, flag } of ports) {
+    try {
+      chosen[name] = await claimPort(port, what, flag);
+    } catch {
+      say(`port ${port} for ${what} is taken; using another one`);
+    }
+  }
+  return chosen;
+}
