@@ -78,7 +78,9 @@ export function surprises(report: DemoReport): string[] {
   const wrong = report.rollouts
     .filter(({ task, reward }) => reward !== expected[task])
     .map(({ rolloutId, reward }) => `${rolloutId} has reward ${reward}`);
-  const rewards = report.explore.rollouts.map(({ reward }) => reward).toSorted();
+  const rewards = report.explore.rollouts
+    .map(({ reward }) => reward ?? -1)
+    .toSorted((a, b) => a - b);
   if (rewards.join() !== '0,0.5,1') {
     wrong.push(`the continuations have rewards ${rewards.join(', ')}, and not 0, 0.5, 1`);
   }
