@@ -7,6 +7,9 @@ import type { Rollouts } from './connect';
 import { UsageError, UserError } from './errors';
 import { declaredOf, handle, rolloutStatus, startOnce } from './rollouts';
 
+/** Where the blob store has the input of a continuation. */
+export const inputName = (rolloutId: string): string => `inputs/${rolloutId}`;
+
 export interface ExploreRequest {
   rolloutId: string;
   step: number;
@@ -125,5 +128,3 @@ function continuationOf(
     from,
   };
 }
-
-const inputName = (rolloutId: string) => `inputs/${rolloutId}`;

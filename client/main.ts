@@ -1,4 +1,5 @@
 import { Command, CommanderError } from 'commander';
+import { addDoctor } from './commands/doctor';
 import { addDown } from './commands/down';
 import { addExplore } from './commands/explore';
 import { addList } from './commands/list';
@@ -44,6 +45,7 @@ const commands = [
   addShow,
   addSteering,
   addExplore,
+  addDoctor,
   addScripted,
 ];
 for (const add of commands) add(program, context);

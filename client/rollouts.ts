@@ -7,7 +7,7 @@ import type { WorkflowHandle } from '@temporalio/client';
 import type { BatchInput, BatchProgress } from '../contracts/batch';
 import type { RolloutInput, RolloutStatus } from '../contracts/rollout';
 import { KeyConflictError } from '../stores/ledger';
-import type { DeclaredRollout } from '../stores/ledger';
+import type { BatchRow, DeclaredRollout } from '../stores/ledger';
 import {
   cancelSignal,
   messageUpdate,
@@ -21,6 +21,9 @@ import { reasonOf, UsageError, UserError } from './errors';
 import type { BatchPlan } from './plan';
 
 export const batchWorkflowId = (batchId: string): string => `batch/${batchId}`;
+
+/** Where the blob store has a batch's row, whatever becomes of the ledger. */
+export const batchName = (batchId: string): string => `batches/${batchId}`;
 
 /** A rollout with this input, as the ledger declares it. */
 export function declaredOf(input: RolloutInput): DeclaredRollout {
@@ -49,24 +52,24 @@ export async function startBatch(
 ): Promise<{ knownBefore: boolean }> {
   const { ledger, blobs } = rollouts;
   const knownBefore = (await ledger.batch(plan.batchId)) !== null;
-  const all = await blobs.put(Buffer.from(JSON.stringify(plan.rollouts)));
+  const { ref: rolloutsRef } = await blobs.put(Buffer.from(JSON.stringify(plan.rollouts)));
+  const batch: BatchRow = {
+    batchId: plan.batchId,
+    taskset: plan.taskset,
+    declared: plan.rollouts.length,
+    rolloutsRef,
+    createdAt: new Date().toISOString(),
+  };
   try {
-    await ledger.declareBatch(
-      {
-        batchId: plan.batchId,
-        taskset: plan.taskset,
-        declared: plan.rollouts.length,
-        rolloutsRef: all.ref,
-        createdAt: new Date().toISOString(),
-      },
-      plan.rollouts.map(declaredOf),
-    );
+    await ledger.declareBatch(batch, plan.rollouts.map(declaredOf));
   } catch (error) {
     if (!(error instanceof KeyConflictError)) throw error;
     throw new UsageError(
       `${error.message}\nGive it another name with --batch, or leave --batch out`,
     );
   }
+  // What a lost ledger is rebuilt from.
+  await blobs.putIfAbsent(batchName(plan.batchId), Buffer.from(JSON.stringify(batch)));
   const ended = new Set(
     (await ledger.results(plan.rollouts.map((r) => r.rolloutId))).map((r) => r.rolloutId),
   );
@@ -79,9 +82,7 @@ export async function startBatch(
     declared: open.length,
     concurrency: Math.min(concurrency, open.length),
   };
-  // What a lost ledger is rebuilt from.
-  const memo = { taskset: plan.taskset, rolloutsRef: all.ref };
-  await startOnce(rollouts, 'batch', batchWorkflowId(plan.batchId), input, memo);
+  await startOnce(rollouts, 'batch', batchWorkflowId(plan.batchId), input);
   return { knownBefore };
 }
 
@@ -99,14 +100,12 @@ export async function startOnce(
   workflow: 'batch' | 'rollout' | 'explore',
   workflowId: string,
   input: object,
-  memo: Record<string, unknown> = {},
 ): Promise<void> {
   try {
     await rollouts.temporal.workflow.start(workflow, {
       workflowId,
       taskQueue: rollouts.taskQueue,
       args: [input],
-      memo,
       workflowIdReusePolicy: 'REJECT_DUPLICATE',
       workflowIdConflictPolicy: 'USE_EXISTING',
     });

@@ -1,0 +1,76 @@
+import type { Command } from 'commander';
+import { connect } from '../connect';
+import type { Context } from '../context';
+import { checkMachine, checkStack } from '../doctor/checks';
+import type { Check } from '../doctor/checks';
+import { examineLedger } from '../doctor/ledger';
+import type { Finding } from '../doctor/ledger';
+
+interface DoctorOptions {
+  repair?: boolean;
+  json?: boolean;
+}
+
+export function addDoctor(program: Command, context: Context): void {
+  program
+    .command('doctor')
+    .description('look for what is missing or does not agree, and say what to do')
+    .option('--repair', 'rebuild what the ledger lacks from workflow results and denv records')
+    .option('--json', 'print one JSON object')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  rollouts doctor\n  rollouts doctor --repair\n\nA result that the ledger has is never changed. Exits 1 when something is left to do.',
+    )
+    .action((options: DoctorOptions) => doctor(context, options));
+}
+
+async function doctor(context: Context, options: DoctorOptions): Promise<void> {
+  const checks = [...checkMachine(context.settings), ...(await checkStack(context.settings))];
+  const findings = await findingsOf(context, checks, options.repair ?? false);
+  if (options.json) {
+    context.print(JSON.stringify({ checks, findings }));
+  } else {
+    for (const line of checkLines(checks)) context.print(line);
+    for (const line of findingLines(findings, options.repair ?? false)) context.print(line);
+  }
+  const left =
+    checks.some(({ ok }) => ok === false) || (findings ?? []).some((f) => f.repaired === null);
+  if (left) process.exitCode = 1;
+}
+
+/** Null when the ledger cannot be compared: it takes Temporal and the denv server to answer. */
+async function findingsOf(
+  context: Context,
+  checks: Check[],
+  repair: boolean,
+): Promise<Finding[] | null> {
+  const answering = ['Temporal', 'denv server'].every((name) =>
+    checks.some((check) => check.name === name && check.ok === true),
+  );
+  if (!answering) return null;
+  const rollouts = await connect(context.settings);
+  try {
+    return await examineLedger(rollouts, repair);
+  } finally {
+    await rollouts.close();
+  }
+}
+
+function checkLines(checks: Check[]): string[] {
+  return checks.flatMap(({ name, ok, detail, remedy }) => {
+    const mark = ok === null ? '-' : ok ? 'ok' : 'BAD';
+    const line = `${mark.padEnd(4)} ${name.padEnd(17)} ${detail}`;
+    return remedy === null ? [line] : [line, `     ${' '.repeat(17)} → ${remedy}`];
+  });
+}
+
+function findingLines(findings: Finding[] | null, repair: boolean): string[] {
+  if (findings === null) return ['-    ledger            not compared: the stack does not answer'];
+  if (findings.length === 0)
+    return ['ok   ledger            agrees with Temporal and the denv server'];
+  const lines = findings.map(({ rolloutId, what, repaired }) => {
+    const mark = repaired === null ? 'BAD' : 'ok';
+    return `${mark.padEnd(4)} ledger            ${rolloutId} ${what}${repaired === null ? '' : `; ${repaired}`}`;
+  });
+  return repair ? lines : [...lines, '                       → rollouts doctor --repair'];
+}

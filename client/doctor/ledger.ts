@@ -1,0 +1,159 @@
+import { WorkflowNotFoundError } from '@temporalio/client';
+import { z } from 'zod';
+import { lostResult } from '../../activities/lost-result';
+import { BatchRollouts } from '../../contracts/batch';
+import { RolloutInput, RolloutResult } from '../../contracts/rollout';
+import type { RolloutRow } from '../../stores/ledger';
+import type { Rollouts } from '../connect';
+import { inputOf } from '../explore';
+import { batchName, batchWorkflowId, declaredOf, handle } from '../rollouts';
+import { recordedVerdict, verdictFrom } from './records';
+
+/** Something that the ledger lacks or that does not agree with another record. */
+export interface Finding {
+  rolloutId: string;
+  what: string;
+  /** What `--repair` did about it; null where nothing was done. */
+  repaired: string | null;
+}
+
+const BatchRowText = z.object({
+  batchId: z.string(),
+  taskset: z.string(),
+  declared: z.number(),
+  rolloutsRef: z.string(),
+  createdAt: z.string(),
+});
+
+/**
+ * Compares the ledger with what the blob store, Temporal and the denv server have, and with `repair` adds what is missing. A
+ * result that is there is never changed.
+ */
+export async function examineLedger(rollouts: Rollouts, repair: boolean): Promise<Finding[]> {
+  return [
+    ...(await missingDeclarations(rollouts, repair)),
+    ...(await missingResults(rollouts, repair)),
+    ...(await differingRewards(rollouts)),
+  ];
+}
+
+/** Batches and continuations that the blob store names and the ledger does not: a ledger that was lost. */
+async function missingDeclarations(rollouts: Rollouts, repair: boolean): Promise<Finding[]> {
+  const { ledger, blobs } = rollouts;
+  const findings: Finding[] = [];
+  for (const name of await blobs.list(batchName(''))) {
+    const batch = BatchRowText.parse(await readJson(rollouts, name));
+    if (await ledger.batch(batch.batchId)) continue;
+    const inputs = BatchRollouts.parse(JSON.parse((await blobs.get(batch.rolloutsRef)).toString()));
+    if (repair) await ledger.declareBatch(batch, inputs.map(declaredOf));
+    findings.push({
+      rolloutId: `batch ${batch.batchId}`,
+      what: `its ${inputs.length} rollouts are not in the ledger`,
+      repaired: repair ? 'declared again' : null,
+    });
+  }
+  for (const name of await blobs.list('inputs/')) {
+    const input = RolloutInput.parse(await readJson(rollouts, name));
+    if (await ledger.rollout(input.rolloutId)) continue;
+    if (repair) await ledger.declareRollouts([declaredOf(input)]);
+    findings.push({
+      rolloutId: input.rolloutId,
+      what: 'is not in the ledger',
+      repaired: repair ? 'declared again' : null,
+    });
+  }
+  return findings;
+}
+
+async function readJson(rollouts: Rollouts, name: string): Promise<unknown> {
+  return JSON.parse((await rollouts.blobs.find(name))?.toString() ?? 'null');
+}
+
+/** Rollouts without a result that do not run: their result is somewhere else, or nowhere. */
+async function missingResults(rollouts: Rollouts, repair: boolean): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  for (const row of await rollouts.ledger.rollouts({})) {
+    if (row.result) continue;
+    const { rolloutId } = row;
+    const workflow = await workflowOf(rollouts, rolloutId);
+    if (workflow.status === 'RUNNING') continue;
+    const found = await resultFor(rollouts, row, workflow);
+    if (found === null) {
+      // A batch that runs has yet to start some of its rollouts.
+      if ((await workflowOf(rollouts, batchWorkflowId(row.batchId))).status === 'RUNNING') continue;
+      const what = 'has no result, and nobody knows of it: it never started; run its batch again';
+      findings.push({ rolloutId, what, repaired: null });
+      continue;
+    }
+    if (repair) await rollouts.ledger.recordResult(found.result);
+    findings.push({
+      rolloutId,
+      what: `has no result in the ledger; ${found.source}`,
+      repaired: repair ? `recorded: ${found.result.outcome}, reward ${found.result.reward}` : null,
+    });
+  }
+  return findings;
+}
+
+interface FoundWorkflow {
+  status: string;
+  result: RolloutResult | null;
+}
+
+async function workflowOf(rollouts: Rollouts, workflowId: string): Promise<FoundWorkflow> {
+  const workflow = handle(rollouts, workflowId);
+  try {
+    const { status, type } = await workflow.describe();
+    if (status.name !== 'COMPLETED' || type !== 'rollout')
+      return { status: status.name, result: null };
+    return { status: status.name, result: RolloutResult.parse(await workflow.result()) };
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return { status: 'GONE', result: null };
+    throw error;
+  }
+}
+
+async function resultFor(
+  rollouts: Rollouts,
+  row: RolloutRow,
+  workflow: FoundWorkflow,
+): Promise<{ result: RolloutResult; source: string } | null> {
+  if (workflow.result) return { result: workflow.result, source: 'its workflow has it' };
+  const input = await inputOf(rollouts, row.rolloutId);
+  const recorded = await recordedVerdict(rollouts.denv, row.rolloutId);
+  const why = `its workflow is ${workflow.status.toLowerCase()}`;
+  if (!recorded) {
+    if (workflow.status === 'GONE') return null;
+    return { result: lostResult(input, why, new Date()), source: `${why} and left none` };
+  }
+  const { reward, rewards } = recorded.reply;
+  const { sandboxId, attempt } = recorded;
+  const result: RolloutResult = {
+    ...lostResult(input, why, new Date(recorded.at)),
+    outcome: reward === null ? 'unscored' : 'scored',
+    reward,
+    rewards,
+    ...(reward === null ? {} : { failure: null }),
+    attempts: [{ attempt, sandboxId, failure: null, stopReason: null }],
+    sandboxId,
+    verdicts: [await verdictFrom(recorded, rollouts.blobs)],
+  };
+  return { result, source: `${why}; the record of ${sandboxId} has its verdict` };
+}
+
+/** Scored rollouts whose sandbox's record says another reward. Never changed: the first recorded result stays. */
+async function differingRewards(rollouts: Rollouts): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  for (const { rolloutId, result } of await rollouts.ledger.rollouts({})) {
+    const own = result?.verdicts.find(({ reward, of }) => of === 'submission' && reward !== null);
+    if (!own) continue;
+    const recorded = await recordedVerdict(rollouts.denv, rolloutId);
+    if (!recorded || recorded.key !== own.key || recorded.reply.reward === own.reward) continue;
+    findings.push({
+      rolloutId,
+      what: `the ledger says reward ${own.reward}, the record of ${recorded.sandboxId} says ${recorded.reply.reward}`,
+      repaired: null,
+    });
+  }
+  return findings;
+}
