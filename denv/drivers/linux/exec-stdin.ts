@@ -1,7 +1,7 @@
 import { constants, openSync, readdirSync, readlinkSync } from 'node:fs';
 import net from 'node:net';
 import { DenvError } from '../../errors';
-import { holderPid } from './exec-files';
+import { at, holderPid } from './exec-files';
 import type { ExecFiles } from './exec-files';
 import { readOrNull, sleep } from './processes';
 
@@ -20,7 +20,7 @@ export function createStdin(files: ExecFiles) {
     const deadline = Date.now() + openLimitMs;
     for (;;) {
       const holder = holderPid(files);
-      const pipe = holder === null ? null : writeEndOf(holder);
+      const pipe = holder === null ? null : writeEndOf(holder, readOrNull(at(files, 'pid')));
       if (pipe !== null) {
         const fd = openSync(pipe, constants.O_WRONLY | constants.O_NONBLOCK);
         const socket = new net.Socket({ fd, readable: false, writable: true });
@@ -54,12 +54,18 @@ export function createStdin(files: ExecFiles) {
   }
 }
 
-/** The one pipe that conmon holds open for writing. */
-function writeEndOf(holder: number): string | null {
+/**
+ * The descriptor of conmon's whose other end is the stdin of the exec's process. Conmon may hold other pipes, inherited from
+ * whoever started the server.
+ */
+function writeEndOf(holder: number, pid: string | null): string | null {
+  if (pid === null) return null;
   try {
+    const stdin = readlinkSync(`/proc/${pid.trim()}/fd/0`);
+    if (!stdin.startsWith('pipe:')) return null;
     for (const name of readdirSync(`/proc/${holder}/fd`)) {
       const fd = `/proc/${holder}/fd/${name}`;
-      if (!readlinkSync(fd).startsWith('pipe:')) continue;
+      if (readlinkSync(fd) !== stdin) continue;
       const flags = /^flags:\s+(\d+)/m.exec(readOrNull(`/proc/${holder}/fdinfo/${name}`) ?? '');
       const mode = parseInt(flags?.[1] ?? '0', 8) & accessMode;
       if (mode === constants.O_WRONLY) return fd;
