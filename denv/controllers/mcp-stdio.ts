@@ -14,20 +14,22 @@ export async function connectMcpStdio(options: {
   timeoutS: number;
   signal: AbortSignal;
 }): Promise<ControllerConnection> {
-  const peer = new JsonRpcPeer(new StdioTransport(options.handle, 0));
+  const transport = new StdioTransport(options.handle);
+  const peer = new JsonRpcPeer(transport);
   const protocolVersion = await initialize(peer, options.timeoutS, options.signal);
   await peer.notify('notifications/initialized');
-  return connectionOver(peer, options.handle, protocolVersion);
+  return connectionOver(peer, transport, protocolVersion);
 }
 
 /** Goes on with a process that was initialized by an earlier server process. */
 export function resumeMcpStdio(handle: ExecHandle, protocolVersion: string): ControllerConnection {
-  return connectionOver(new JsonRpcPeer(new StdioTransport(handle, 0)), handle, protocolVersion);
+  const transport = new StdioTransport(handle);
+  return connectionOver(new JsonRpcPeer(transport), transport, protocolVersion);
 }
 
 function connectionOver(
   peer: JsonRpcPeer,
-  handle: ExecHandle,
+  transport: StdioTransport,
   protocolVersion: string,
 ): ControllerConnection {
   return {
@@ -36,7 +38,7 @@ function connectionOver(
     state: () => ({ sessionId: null, protocolVersion }),
     close: () => {
       peer.fail('the connection to the controller was closed');
-      handle.release();
+      transport.stop();
     },
   };
 }
@@ -46,14 +48,13 @@ class StdioTransport implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
   private rest: Buffer[] = [];
-  private readonly stop: () => void;
+  /** Lets go of the log; the process goes on. */
+  readonly stop: () => void;
 
-  constructor(
-    private readonly handle: ExecHandle,
-    fromOffset: number,
-  ) {
-    // The first data comes in a later tick, when the peer has set its handlers.
-    this.stop = handle.follow(fromOffset, (data) => this.receive(data));
+  constructor(private readonly handle: ExecHandle) {
+    // From its start: an answer that came while no server ran is in there. The first data comes in a later tick, when the
+    // peer has set its handlers.
+    this.stop = handle.follow(0, (data) => this.receive(data));
   }
 
   start(): Promise<void> {

@@ -8,7 +8,9 @@ import type { ServerContext } from './context';
 import type { SandboxRow } from './journal';
 import { type Sandboxes, stoppedError } from './sandboxes';
 
-const TAIL_BYTES = 4096;
+const TAIL_BYTES = 500;
+/** How long what a controller wrote before its end may take to be read from its log. */
+const DRAIN_MS = 300;
 
 /** The connections to all controllers: opened at create, held here, found again by a restarted server. */
 export class Controllers {
@@ -38,6 +40,7 @@ export class Controllers {
       const opening = this.open(row, handle, either);
       const connection = await opening;
       this.connections.set(row.id, opening);
+      this.closeAtEnd(handle, connection);
       row.controller = { ...row.controller, ready: true, ...connection.state() };
     } catch (error) {
       throw await this.explain(error, handle, signal, ended.signal);
@@ -161,18 +164,26 @@ export class Controllers {
   private async resume(row: SandboxRow): Promise<ControllerConnection> {
     const { controller } = row.spec;
     const { protocolVersion, sessionId } = row.controller;
-    if (row.state === 'stopped') throw stoppedError(row);
     if (controller.kind === 'shell' || protocolVersion === null) {
       throw new DenvError('controller_failed', `sandbox ${row.id} has no controller to call`);
     }
+    const handle = this.handles.get(row.id) ?? null;
     if (controller.kind === 'mcp-http') {
+      if (row.state === 'stopped') throw stoppedError(row);
       return Promise.resolve(
         resumeMcpHttp(this.httpTarget(row.id, controller), { sessionId, protocolVersion }),
       );
     }
-    const handle = this.handles.get(row.id);
-    if (!handle) throw new DenvError('controller_failed', `the controller of ${row.id} is gone`);
-    return resumeMcpStdio(handle, protocolVersion);
+    // One that has ended may have answered before: its log is still there to tell.
+    if (!handle) throw stoppedError(row);
+    const connection = resumeMcpStdio(handle, protocolVersion);
+    this.closeAtEnd(handle, connection);
+    return connection;
+  }
+
+  /** Calls that are out when a controller ends get no answer any more. */
+  private closeAtEnd(handle: ExecHandle | null, connection: ControllerConnection): void {
+    void handle?.ended().then(() => setTimeout(() => connection.close(), DRAIN_MS));
   }
 
   private httpTarget(sandboxId: string, controller: { port: number; path: string }) {

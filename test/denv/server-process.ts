@@ -10,13 +10,14 @@ const API_KEY = 'dak_test';
 
 /** A real denv server on a data directory of its own, to be killed and started again; `end` leaves nothing of it. */
 export class ServerProcess {
-  readonly dataDir = mkdtempSync(join(tmpdir(), 'denv-server-'));
+  dataDir = '';
   client!: DenvClient;
   address = '';
   private child: ChildProcess | null = null;
   private log: string[] = [];
 
   async start(): Promise<void> {
+    if (this.dataDir === '') this.dataDir = mkdtempSync(join(tmpdir(), 'denv-server-'));
     const child = this.spawn(['--port', this.address === '' ? '0' : new URL(this.address).port]);
     this.child = child;
     child.stderr?.on('data', (data: Buffer) => this.log.push(data.toString()));

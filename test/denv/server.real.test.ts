@@ -312,8 +312,8 @@ describe('verify', () => {
     const record = await server.client.record(id);
     expect(record.entries.map((e) => e.event)).toEqual([
       'created',
-      'snapshot',
       'stopped',
+      'snapshot',
       'verified',
     ]);
     await server.client.deleteSandbox(id);
@@ -648,7 +648,9 @@ describe('a server killed with SIGKILL', () => {
     expect(loops).not.toContain(server.dataDir);
     expect(processes).not.toContain(server.dataDir);
     await server.start();
-    await server.client.deleteSandbox(id);
-    expect((await server.client.listSandboxes()).sandboxes).toEqual([]);
+    for (const sandbox of (await server.client.listSandboxes()).sandboxes) {
+      await server.client.deleteSandbox(sandbox.id);
+    }
+    await expect(server.client.getSandbox(id)).rejects.toMatchObject({ code: 'sandbox_gone' });
   });
 });

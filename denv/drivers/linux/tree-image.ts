@@ -25,7 +25,7 @@ export function locateImage(image: TreeImage, imageRoots: string[]): string {
     // One answer for "not there" and "not allowed": the API does not tell what exists elsewhere on the host.
     throw new DenvError(
       'image_not_found',
-      `image ${name} is not below an allowed directory; the server's setting imageRoots lists: ${imageRoots.join(', ') || '(none)'}`,
+      `image ${name} is not below an allowed directory; the server allows (DENV_IMAGE_DIRS): ${imageRoots.join(', ') || '(none)'}`,
     );
   }
   const stat = statSync(real);
