@@ -35,7 +35,7 @@ export function openExecHandle(
           ? { kind: 'killed' }
           : { kind: 'exited', exitCode: progress.exitCode };
       case 'failed':
-        return wasKilled(files)
+        return endedByUs(Date.now())
           ? { kind: 'killed' }
           : { kind: 'exited', exitCode: progress.exitCode };
       case 'lost':

@@ -5,7 +5,9 @@ import { at, holderPid } from './exec-files';
 import type { ExecFiles } from './exec-files';
 import { readOrNull, sleep } from './processes';
 
+// As /proc/PID/fdinfo shows what open(2) was given.
 const accessMode = 0o3;
+const closedOnExec = 0o2000000;
 /** conmon makes the pipe within a few milliseconds of its start; past this it never will. */
 const openLimitMs = 15_000;
 
@@ -20,7 +22,9 @@ export function createStdin(files: ExecFiles) {
     const deadline = Date.now() + openLimitMs;
     for (;;) {
       const holder = holderPid(files);
-      const pipe = holder === null ? null : writeEndOf(holder, readOrNull(at(files, 'pid')));
+      // Until the start is through, conmon also has the writing ends of the output pipes.
+      const started = (readOrNull(at(files, 'sync')) ?? '') !== '';
+      const pipe = holder !== null && started ? writeEndOf(holder) : null;
       if (pipe !== null) {
         const fd = openSync(pipe, constants.O_WRONLY | constants.O_NONBLOCK);
         const socket = new net.Socket({ fd, readable: false, writable: true });
@@ -55,20 +59,17 @@ export function createStdin(files: ExecFiles) {
 }
 
 /**
- * The descriptor of conmon's whose other end is the stdin of the exec's process. Conmon may hold other pipes, inherited from
- * whoever started the server.
+ * The one pipe that conmon made and holds open for writing. One that it inherited from whoever started the server has not the
+ * flag that closes it at an execution. The exec's own descriptor 0 is not asked: the agent may put there what it likes.
  */
-function writeEndOf(holder: number, pid: string | null): string | null {
-  if (pid === null) return null;
+function writeEndOf(holder: number): string | null {
   try {
-    const stdin = readlinkSync(`/proc/${pid.trim()}/fd/0`);
-    if (!stdin.startsWith('pipe:')) return null;
     for (const name of readdirSync(`/proc/${holder}/fd`)) {
       const fd = `/proc/${holder}/fd/${name}`;
-      if (readlinkSync(fd) !== stdin) continue;
+      if (!readlinkSync(fd).startsWith('pipe:')) continue;
       const flags = /^flags:\s+(\d+)/m.exec(readOrNull(`/proc/${holder}/fdinfo/${name}`) ?? '');
-      const mode = parseInt(flags?.[1] ?? '0', 8) & accessMode;
-      if (mode === constants.O_WRONLY) return fd;
+      const bits = parseInt(flags?.[1] ?? '0', 8);
+      if ((bits & accessMode) === constants.O_WRONLY && (bits & closedOnExec) !== 0) return fd;
     }
   } catch {
     // It ended while it was looked at.
