@@ -85,7 +85,9 @@ function entryLines(entry: TrajectoryEntry): string[] {
       return block(`before step ${entry.step}, a person says`, entry.text);
     case 'reply':
       return [
-        ...block(`step ${entry.step}`, entry.reply.text),
+        ...(entry.reply.text === ''
+          ? [`  step ${entry.step}`]
+          : block(`step ${entry.step}`, entry.reply.text)),
         ...entry.reply.toolCalls.map((call) => `    calls ${callWords(call)}`),
       ];
     case 'observation':

@@ -81,7 +81,7 @@ async function missingResults(rollouts: Rollouts, repair: boolean): Promise<Find
     if (found === null) {
       // A batch that runs has yet to start some of its rollouts.
       if ((await workflowOf(rollouts, batchWorkflowId(row.batchId))).status === 'RUNNING') continue;
-      const what = 'has no result, and nobody knows of it: it never started; run its batch again';
+      const what = 'has no result anywhere: it never started, or was lost; run its batch again';
       findings.push({ rolloutId, what, repaired: null });
       continue;
     }

@@ -65,7 +65,9 @@ async function recordOf(denv: DenvClient, sandboxId: string) {
     const { entries } = await denv.record(sandboxId);
     return entries.length === 0 ? null : { sandboxId, entries };
   } catch (error) {
-    if (error instanceof DenvError && error.code === 'sandbox_not_found') return null;
+    // Gone: it was deleted before it was ever made.
+    const never = ['sandbox_not_found', 'sandbox_gone'];
+    if (error instanceof DenvError && never.includes(error.code)) return null;
     throw error;
   }
 }
