@@ -8,4 +8,6 @@ export interface Context {
   print: (line: string) => void;
   /** A line about how it goes, which is no part of the answer. */
   note: (line: string) => void;
+  /** The exit code once everything is done; 0 when nobody says. */
+  exitWith: (code: number) => void;
 }

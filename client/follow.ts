@@ -51,7 +51,7 @@ export function printReport(
 ): void {
   if (options.json) context.print(JSON.stringify(report));
   else for (const line of ['', ...reportLines(report), ...nextLines(report)]) context.print(line);
-  process.exitCode = report.unscored === 0 ? 0 : 3;
+  context.exitWith(report.unscored === 0 ? 0 : 3);
 }
 
 function nextLines(report: BatchReport): string[] {

@@ -23,6 +23,6 @@ export function choice<T extends string>(values: readonly T[]): (text: string) =
 }
 
 /** For an option that may be given again. */
-export function collect(text: string, before: string[]): string[] {
-  return [...before, text];
+export function collect(text: string, before: string[] | undefined): string[] {
+  return [...(before ?? []), text];
 }

@@ -22,12 +22,17 @@ export interface RunRequest {
   taskIds: string[];
 }
 
+/** A task of the taskset with the model that answers for it; checked, and nothing written anywhere. */
+export interface ChosenTask {
+  task: Task;
+  model: ModelChoice;
+}
+
 export interface PlanPlaces {
   blobs: BlobStore;
   owner: string;
   /** The namespace has the search attributes of rollouts. */
   searchAttributes: boolean;
-  priceFile: string;
 }
 
 export interface BatchPlan {
@@ -40,26 +45,40 @@ export interface BatchPlan {
 const maxDeclared: BatchInput['declared'] = 1000;
 
 /**
- * Declares the rollouts of a batch: `group` of each task, in the taskset's order. Packs what they need into the blob store;
- * starts nothing. Equal requests give equal rollouts.
- * @throws UsageError
+ * Chooses the tasks of a batch and checks that they can be run as asked. Reads the price file, changes nothing.
+ * @throws UsageError, PriceError
  */
-export async function planBatch(
+export async function chooseTasks(
   taskset: LoadedTaskset,
   request: RunRequest,
-  places: PlanPlaces,
-): Promise<BatchPlan> {
+  priceFile: string,
+): Promise<ChosenTask[]> {
   checkBatchId(request.batchId);
-  const tasks = chosenTasks(taskset, request);
+  const tasks = namedTasks(taskset, request);
   const declared = tasks.length * request.group;
   if (declared > maxDeclared) {
     throw new UsageError(
       `${tasks.length} tasks × group ${request.group} are ${declared} rollouts; a batch has at most ${maxDeclared}: choose tasks with --task, or run several batches`,
     );
   }
+  const chosen: ChosenTask[] = [];
+  for (const task of tasks) chosen.push({ task, model: await modelFor(task, request, priceFile) });
+  return chosen;
+}
+
+/**
+ * Declares the rollouts of a batch: `group` of each task, in the taskset's order. Packs what they need into the blob store;
+ * starts nothing. Equal requests give equal rollouts.
+ * @throws TreeRefusedError
+ */
+export async function planBatch(
+  taskset: LoadedTaskset,
+  request: RunRequest,
+  chosen: ChosenTask[],
+  places: PlanPlaces,
+): Promise<BatchPlan> {
   const rollouts: RolloutInput[] = [];
-  for (const task of tasks) {
-    const model = await modelFor(task, request, places.priceFile);
+  for (const { task, model } of chosen) {
     const { packed, taskRef } = await packTask(taskset, task, places.blobs);
     const limits = { ...task.limits, ...(request.maxSteps ? { maxSteps: request.maxSteps } : {}) };
     for (let index = 0; index < request.group; index++) {
@@ -95,7 +114,7 @@ function checkBatchId(batchId: string): void {
   throw new UsageError(`--batch ${batchId}: give letters, digits, ".", "_" and "-", at most 100`);
 }
 
-function chosenTasks(taskset: LoadedTaskset, request: RunRequest): Task[] {
+function namedTasks(taskset: LoadedTaskset, request: RunRequest): Task[] {
   const known = new Set(taskset.tasks.map(({ id }) => id));
   const unknown = request.taskIds.find((id) => !known.has(id));
   if (unknown !== undefined) {

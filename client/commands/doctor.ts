@@ -35,7 +35,7 @@ async function doctor(context: Context, options: DoctorOptions): Promise<void> {
   }
   const left =
     checks.some(({ ok }) => ok === false) || (findings ?? []).some((f) => f.repaired === null);
-  if (left) process.exitCode = 1;
+  if (left) context.exitWith(1);
 }
 
 /** Null when the ledger cannot be compared: it takes Temporal and the denv server to answer. */

@@ -86,7 +86,7 @@ async function explore(
         `\nvalue of step ${options.at}: ${value} over ${explored.scored}/${rolloutIds.length} scored`,
       );
     }
-    process.exitCode = explored.scored === rolloutIds.length ? 0 : 3;
+    context.exitWith(explored.scored === rolloutIds.length ? 0 : 3);
   } finally {
     await rollouts.close();
   }

@@ -11,8 +11,8 @@ import type { Context } from '../context';
 import { UsageError } from '../errors';
 import { parseModelArgs } from '../model-args';
 import { choice, collect, wholeNumberFrom } from '../options';
-import { planBatch } from '../plan';
-import type { BatchPlan } from '../plan';
+import { chooseTasks, planBatch } from '../plan';
+import type { BatchPlan, RunRequest } from '../plan';
 import { startBatch } from '../rollouts';
 import { followBatch, printReport } from '../follow';
 
@@ -20,12 +20,12 @@ interface RunOptions {
   agent: AgentKind;
   model?: string;
   baseUrl?: string;
-  modelArg: string[];
+  modelArg?: string[];
   group: number;
   concurrency: number;
   batch?: string;
   maxSteps?: number;
-  task: string[];
+  task?: string[];
   json?: boolean;
   detach?: boolean;
 }
@@ -50,7 +50,6 @@ export function addRun(program: Command, context: Context): void {
       '--model-arg <name=value>',
       'temperature, top_p, seed, max_tokens, system_prompt, or a field of the request body; again for more',
       collect,
-      [],
     )
     .option('--group <n>', 'rollouts of each task', wholeNumberFrom(1, 1000), 1)
     .option('--concurrency <n>', 'rollouts at once', wholeNumberFrom(1, 1000), 8)
@@ -59,7 +58,7 @@ export function addRun(program: Command, context: Context): void {
       'name of the batch; the same again re-attaches and starts nothing twice',
     )
     .option('--max-steps <n>', 'instead of the limits of the tasks', wholeNumberFrom(1, 10_000))
-    .option('--task <id>', 'only this task; again for more', collect, [])
+    .option('--task <id>', 'only this task; again for more', collect)
     .option('--json', 'print one JSON object at the end, and nothing else on stdout')
     .option('--detach', 'return when the batch is started')
     .addHelpText(
@@ -80,47 +79,37 @@ Exit codes: 0 all scored, 3 some are not, 2 bad usage or a refused taskset, 1 an
 }
 
 async function run(context: Context, file: string, options: RunOptions): Promise<void> {
-  const settings = parseModelArgs(options.modelArg);
+  const { settings } = context;
   const taskset = await refusing(() =>
-    loadTaskset(file, { imagesAreHere: context.settings.denvServer === null }),
+    loadTaskset(file, { imagesAreHere: settings.denvServer === null }),
   );
-  const rollouts = await connect(context.settings);
+  const request: RunRequest = {
+    batchId: options.batch ?? newBatchId(taskset.name),
+    agent: options.agent,
+    model: options.model,
+    baseUrl: options.baseUrl,
+    settings: parseModelArgs(options.modelArg ?? []),
+    group: options.group,
+    maxSteps: options.maxSteps,
+    taskIds: options.task ?? [],
+  };
+  const chosen = await refusing(() => chooseTasks(taskset, request, settings.paths.prices));
+  const rollouts = await connect(settings);
   try {
-    const plan = await refusing(() =>
-      planBatch(
-        taskset,
-        {
-          batchId: options.batch ?? newBatchId(taskset.name),
-          agent: options.agent,
-          model: options.model,
-          baseUrl: options.baseUrl,
-          settings,
-          group: options.group,
-          maxSteps: options.maxSteps,
-          taskIds: options.task,
-        },
-        {
-          blobs: rollouts.blobs,
-          owner: rollouts.owner,
-          searchAttributes: rollouts.searchAttributes,
-          priceFile: context.settings.paths.prices,
-        },
-      ),
-    );
+    const plan = await refusing(() => planBatch(taskset, request, chosen, rollouts));
     await start(context, rollouts, plan, options);
-    if (options.detach) {
-      if (options.json)
-        context.print(JSON.stringify({ batchId: plan.batchId, declared: plan.rollouts.length }));
-      else context.print(`batch ${plan.batchId} goes on; see: rollouts watch ${plan.batchId}`);
-      return;
-    }
-    const report = await followBatch(context, rollouts, plan.batchId, {
-      cancelOnInterrupt: true,
-    });
+    if (options.detach) return printDetached(context, plan, options);
+    const report = await followBatch(context, rollouts, plan.batchId, { cancelOnInterrupt: true });
     printReport(context, report, options);
   } finally {
     await rollouts.close();
   }
+}
+
+function printDetached({ print }: Context, plan: BatchPlan, options: RunOptions): void {
+  const { batchId, rollouts } = plan;
+  if (options.json) print(JSON.stringify({ batchId, declared: rollouts.length }));
+  else print(`batch ${batchId} goes on; see: rollouts watch ${batchId}`);
 }
 
 async function start(

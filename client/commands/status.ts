@@ -23,7 +23,7 @@ async function status(context: Context, options: { json?: boolean }): Promise<vo
   else if (state) for (const line of stackLines(state, settings)) print(line);
   else
     print(`The stack of ${settings.paths.home} does not run. Start it with: rollouts up --detach`);
-  if (!state?.ready) process.exitCode = 1;
+  if (!state?.ready) context.exitWith(1);
 }
 
 /** The stack as a person reads it. */
