@@ -33,6 +33,7 @@ export interface PlanPlaces {
   owner: string;
   /** The namespace has the search attributes of rollouts. */
   searchAttributes: boolean;
+  priceFile: string;
 }
 
 export interface BatchPlan {
@@ -69,16 +70,15 @@ export async function chooseTasks(
 /**
  * Declares the rollouts of a batch: `group` of each task, in the taskset's order. Packs what they need into the blob store;
  * starts nothing. Equal requests give equal rollouts.
- * @throws TreeRefusedError
+ * @throws UsageError, PriceError, TreeRefusedError
  */
 export async function planBatch(
   taskset: LoadedTaskset,
   request: RunRequest,
-  chosen: ChosenTask[],
   places: PlanPlaces,
 ): Promise<BatchPlan> {
   const rollouts: RolloutInput[] = [];
-  for (const { task, model } of chosen) {
+  for (const { task, model } of await chooseTasks(taskset, request, places.priceFile)) {
     const { packed, taskRef } = await packTask(taskset, task, places.blobs);
     const limits = { ...task.limits, ...(request.maxSteps ? { maxSteps: request.maxSteps } : {}) };
     for (let index = 0; index < request.group; index++) {

@@ -93,10 +93,12 @@ async function run(context: Context, file: string, options: RunOptions): Promise
     maxSteps: options.maxSteps,
     taskIds: options.task ?? [],
   };
-  const chosen = await refusing(() => chooseTasks(taskset, request, settings.paths.prices));
+  const priceFile = settings.paths.prices;
+  // What cannot be run is refused before anything is asked of the stack.
+  await refusing(() => chooseTasks(taskset, request, priceFile));
   const rollouts = await connect(settings);
   try {
-    const plan = await refusing(() => planBatch(taskset, request, chosen, rollouts));
+    const plan = await refusing(() => planBatch(taskset, request, { ...rollouts, priceFile }));
     await start(context, rollouts, plan, options);
     if (options.detach) return printDetached(context, plan, options);
     const report = await followBatch(context, rollouts, plan.batchId, { cancelOnInterrupt: true });
