@@ -3,6 +3,7 @@ import { Client, Connection } from '@temporalio/client';
 import { NativeConnection, Worker } from '@temporalio/worker';
 import type { pingWorkflow } from './workflows/ping';
 import type { StackBench } from './context';
+import { timesIn } from './event-times';
 import { limitRow, percentile } from './row';
 
 const count = 60;
@@ -10,7 +11,8 @@ const count = 60;
 /** From the scheduling of an activity to its completion, by the history's own times, and from one to the next. */
 export const activity: StackBench = {
   name: 'activity',
-  async run({ temporalAddress: address, say }) {
+  async run({ stack, say }) {
+    const { address } = stack().temporal;
     say('bundling a workflow of empty activities');
     const taskQueue = `bench-${randomUUID()}`;
     const connection = await NativeConnection.connect({ address });
@@ -33,7 +35,11 @@ export const activity: StackBench = {
         await start(1);
       });
       const history = await client.workflow.getHandle(`${taskQueue}/1`).fetchHistory();
-      const { roundTrips, steps } = timesOf(history.events ?? []);
+      const times = timesIn(history.events ?? []);
+      const roundTrips = times.map(({ scheduledAt, completedAt }) => completedAt - scheduledAt);
+      const steps = times
+        .slice(1)
+        .map((next, n) => next.scheduledAt - (times[n]?.scheduledAt ?? 0));
       return [
         limitRow(
           {
@@ -55,29 +61,3 @@ export const activity: StackBench = {
     }
   },
 };
-
-interface Event {
-  eventId?: unknown;
-  eventTime?: { seconds?: unknown; nanos?: number | null } | null;
-  activityTaskScheduledEventAttributes?: object | null;
-  activityTaskCompletedEventAttributes?: { scheduledEventId?: unknown } | null;
-}
-
-function timesOf(events: Event[]): { roundTrips: number[]; steps: number[] } {
-  const scheduled = new Map<string, number>();
-  const roundTrips: number[] = [];
-  for (const event of events) {
-    if (event.activityTaskScheduledEventAttributes) {
-      scheduled.set(String(event.eventId), millisOf(event));
-    }
-    const completed = event.activityTaskCompletedEventAttributes;
-    const start = completed && scheduled.get(String(completed.scheduledEventId));
-    if (start !== undefined && start !== null) roundTrips.push(millisOf(event) - start);
-  }
-  const starts = [...scheduled.values()];
-  const steps = starts.slice(1).map((at, n) => at - (starts[n] ?? at));
-  return { roundTrips, steps };
-}
-
-const millisOf = (event: Event): number =>
-  Number(event.eventTime?.seconds ?? 0) * 1000 + (event.eventTime?.nanos ?? 0) / 1e6;

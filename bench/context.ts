@@ -3,6 +3,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pack } from 'tar-stream';
 import type { Sandbox, CreateSandboxRequest, FileTree } from '../contracts/denv';
+import type { Rollouts } from '../client/connect';
+import type { Settings } from '../client/settings';
+import type { StackState } from '../client/stack/state';
 import type { DenvClient } from '../denv/client';
 import type { Bare } from './bare';
 import type { Row } from './row';
@@ -23,7 +26,11 @@ export interface SandboxBench {
 
 /** What a measurement of whole rollouts works with: a running stack of its own. */
 export interface StackContext {
-  temporalAddress: string;
+  rollouts: Rollouts;
+  settings: Settings;
+  env: NodeJS.ProcessEnv;
+  /** As it is now: pids change when a service is started again. */
+  stack: () => StackState;
   say: (line: string) => void;
 }
 

@@ -2,20 +2,27 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { DefaultLogger, Runtime } from '@temporalio/worker';
+import { activity } from './activity';
 import { openBare } from './bare';
 import { checkpoint } from './checkpoint';
-import type { SandboxBench } from './context';
+import type { SandboxBench, StackBench } from './context';
+import { cpu } from './cpu';
 import { create } from './create';
 import { startDenvServer } from './denv-server';
 import { exec } from './exec';
 import { forkFlat } from './fork-flat';
+import { history } from './history';
 import { liveFork } from './live-fork';
 import { describeMachine, thisMachine } from './machine';
 import { tableOf } from './report';
+import { resume } from './resume';
 import type { Row } from './row';
+import { startBenchStack } from './stack';
 import { verify } from './verify';
 
 const sandboxBenches: SandboxBench[] = [forkFlat, liveFork, create, exec, checkpoint, verify];
+const stackBenches: StackBench[] = [activity, cpu, resume, history];
 
 const { values } = parseArgs({
   options: { json: { type: 'boolean' }, only: { type: 'string', multiple: true } },
@@ -31,11 +38,16 @@ main().then(
 );
 
 async function main(): Promise<boolean> {
+  const known = [...sandboxBenches, ...stackBenches].map(({ name }) => name);
+  const unknown = values.only?.find((name) => !known.includes(name));
+  if (unknown !== undefined) {
+    throw new Error(`--only ${unknown}: there is ${known.join(', ')}`);
+  }
   const machine = thisMachine();
   say(describeMachine(machine));
   const dir = mkdtempSync(join(tmpdir(), 'rollouts-bench-'));
   try {
-    const rows = await sandboxRows(dir);
+    const rows = [...(await sandboxRows(dir)), ...(await stackRows(dir))];
     console.log(
       values.json
         ? JSON.stringify({ machine, rows })
@@ -61,6 +73,23 @@ async function sandboxRows(dir: string): Promise<Row[]> {
   } finally {
     await bare.close();
     await server.close();
+  }
+  return rows;
+}
+
+async function stackRows(dir: string): Promise<Row[]> {
+  const wanted = stackBenches.filter((bench) => isWanted(bench.name));
+  if (wanted.length === 0) return [];
+  Runtime.install({ logger: new DefaultLogger('ERROR') });
+  const stack = await startBenchStack(join(dir, 'home'), say);
+  const rows: Row[] = [];
+  try {
+    for (const bench of wanted) {
+      say(`measuring ${bench.name}`);
+      rows.push(...(await bench.run(stack.context)));
+    }
+  } finally {
+    await stack.close();
   }
   return rows;
 }

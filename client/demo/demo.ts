@@ -113,7 +113,7 @@ export function demoLines(report: DemoReport, command: string): string[] {
 
 export function rolloutTable(rollouts: RolloutSummary[]): string[] {
   const rows = rollouts.map((r) => [
-    `${r.task}/${r.index}`,
+    r.rolloutId.split('/').slice(2).join('/'),
     r.outcome,
     r.reward === null ? '-' : formatReward(r.reward),
     r.stopReason ?? '-',
@@ -125,5 +125,5 @@ export function rolloutTable(rollouts: RolloutSummary[]): string[] {
           .map(([name, value]) => `${name} ${formatReward(value)}`)
           .join(', '),
   ]);
-  return tableLines(['task', 'outcome', 'reward', 'stop', 'steps', 'sandbox', ''], rows);
+  return tableLines(['rollout', 'outcome', 'reward', 'stop', 'steps', 'sandbox', ''], rows);
 }
