@@ -1,0 +1,100 @@
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { takeLock } from '../../../client/stack/lock';
+import { claimPort } from '../../../client/stack/ports';
+import { isAlive, processIdOf } from '../../../client/stack/processes';
+import { readStackState, writeStackState } from '../../../client/stack/state';
+import { embeddedDenvKey, settingsFrom } from '../../../client/settings';
+import { runInProcess } from '../../stores/other-process';
+
+describe('what a stack claims for itself', () => {
+  let dir: string;
+  beforeEach(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'claims-'));
+  });
+  afterEach(() => rm(dir, { recursive: true, force: true }));
+
+  it('names the port that is taken, and the flag', async () => {
+    const server = createServer().listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    try {
+      await expect(claimPort(port, 'Temporal', '--temporal-port')).rejects.toThrow(
+        `port ${port} for Temporal is taken by another program\nGive another one with --temporal-port N, or --temporal-port 0 for any that is free`,
+      );
+      expect(await claimPort(0, 'Temporal', '--temporal-port')).toBeGreaterThan(0);
+    } finally {
+      server.close();
+    }
+  });
+
+  it('has one lock, which another process cannot take and which goes with its process', async () => {
+    const take = `
+      const { takeLock } = require('./client/stack/lock');
+      console.log(takeLock(process.argv[1]) ? 'taken' : 'refused');`;
+    const lock = takeLock(dir);
+
+    expect(await runInProcess(take, [dir])).toBe('refused\n');
+    lock?.release();
+    expect(await runInProcess(take, [dir])).toBe('taken\n');
+    const again = takeLock(dir);
+    expect(again).not.toBeNull();
+    again?.release();
+  });
+
+  it('tells a process from a later one with its pid', () => {
+    const self = processIdOf(process.pid);
+
+    expect(isAlive(self)).toBe(true);
+    expect(isAlive({ ...self, startTime: '1' })).toBe(false);
+    expect(isAlive({ pid: 2 ** 22 + 1, startTime: self.startTime })).toBe(false);
+  });
+
+  it('is not believed once its supervisor is dead', () => {
+    const state = {
+      supervisor: processIdOf(process.pid),
+      startedAt: '2026-01-01T00:00:00.000Z',
+      ready: true,
+      temporal: { address: '127.0.0.1:1', namespace: 'default', ui: null },
+      denv: { address: 'http://127.0.0.1:2' },
+      services: [],
+    };
+    writeStackState(dir, state);
+    expect(readStackState(dir)).toEqual(state);
+
+    writeStackState(dir, { ...state, supervisor: { pid: process.pid, startTime: '1' } });
+    expect(readStackState(dir)).toBeNull();
+  });
+
+  it('makes its key once', () => {
+    const { paths } = settingsFrom({ ROLLOUTS_HOME: dir });
+
+    const key = embeddedDenvKey(paths);
+
+    expect(key).toMatch(/^dak_[0-9a-f]{48}$/);
+    expect(embeddedDenvKey(paths)).toBe(key);
+  });
+});
+
+describe('settings', () => {
+  it.each([
+    [{ HOME: '/h' }, '/h/.local/state/denv-rollouts', '/h/.cache/denv-rollouts/bin'],
+    [
+      { HOME: '/h', XDG_STATE_HOME: '/s', XDG_CACHE_HOME: '/c' },
+      '/s/denv-rollouts',
+      '/c/denv-rollouts/bin',
+    ],
+    [{ HOME: '/h', ROLLOUTS_HOME: '/r' }, '/r', '/h/.cache/denv-rollouts/bin'],
+  ])('of %j', (env, home, toolCache) => {
+    const settings = settingsFrom(env);
+
+    expect(settings.paths.home).toBe(home);
+    expect(settings.toolCache).toBe(toolCache);
+    expect(settings.temporalAddress).toBeNull();
+    expect(settings.taskQueue).toBe('rollouts');
+  });
+});
