@@ -38,45 +38,50 @@ export interface Ended {
 
 /** A few words for what the tests do again and again. */
 export function actionsOn(driver: SandboxDriver, image: ImageSource) {
-  const actions = {
-    async newSandbox(
-      files: FileArchive[] = [],
-      limits: Partial<typeof caps> = {},
-    ): Promise<string> {
-      const { base } = await driver.prepareBase(image, files);
-      const sandboxId = newId('sb');
-      const from = { kind: 'base', base } as const;
-      await driver.create({ sandboxId, from, image, caps: { ...caps, ...limits } });
-      return sandboxId;
-    },
-    async newFork(versionId: string): Promise<string> {
-      const sandboxId = newId('fork');
-      const from = { kind: 'version', versionId } as const;
-      await driver.create({ sandboxId, from, image, caps });
-      return sandboxId;
-    },
-    async start(sandboxId: string, argv: string[], spec: Partial<ExecSpec> = {}) {
-      const execId = newId('x');
-      const whole = { argv, uid: 1000, cwd: '/workspace', env: {}, stdin: null, ...spec };
-      await driver.startExec(sandboxId, execId, whole);
-      const handle = await driver.openExec(sandboxId, execId);
-      if (!handle) throw new Error(`exec ${execId} did not start`);
-      return { execId, handle };
-    },
-    async exec(sandboxId: string, argv: string[], spec: Partial<ExecSpec> = {}): Promise<Ended> {
-      const { handle } = await actions.start(sandboxId, argv, spec);
-      return actions.endOf(handle);
-    },
-    sh: (sandboxId: string, script: string, spec: Partial<ExecSpec> = {}): Promise<Ended> =>
-      actions.exec(sandboxId, ['sh', '-c', script], spec),
-    async endOf(handle: ExecHandle): Promise<Ended> {
-      const end = await handle.ended();
-      const { stdout, stderr } = await handle.output(1 << 20);
-      handle.release();
-      return { end, stdout: stdout.toString(), stderr: stderr.toString() };
-    },
+  const newSandbox = async (
+    files: FileArchive[] = [],
+    limits: Partial<typeof caps> = {},
+  ): Promise<string> => {
+    const { base } = await driver.prepareBase(image, files);
+    const sandboxId = newId('sb');
+    const from = { kind: 'base', base } as const;
+    await driver.create({ sandboxId, from, image, caps: { ...caps, ...limits } });
+    return sandboxId;
   };
-  return actions;
+
+  const newFork = async (versionId: string): Promise<string> => {
+    const sandboxId = newId('fork');
+    const from = { kind: 'version', versionId } as const;
+    await driver.create({ sandboxId, from, image, caps });
+    return sandboxId;
+  };
+
+  const start = async (sandboxId: string, argv: string[], spec: Partial<ExecSpec> = {}) => {
+    const execId = newId('x');
+    const whole = { argv, uid: 1000, cwd: '/workspace', env: {}, stdin: null, ...spec };
+    await driver.startExec(sandboxId, execId, whole);
+    const handle = await driver.openExec(sandboxId, execId);
+    if (!handle) throw new Error(`exec ${execId} did not start`);
+    return { execId, handle };
+  };
+
+  const endOf = async (handle: ExecHandle): Promise<Ended> => {
+    const end = await handle.ended();
+    const { stdout, stderr } = await handle.output(1 << 20);
+    handle.release();
+    return { end, stdout: stdout.toString(), stderr: stderr.toString() };
+  };
+
+  const exec = async (
+    sandboxId: string,
+    argv: string[],
+    spec: Partial<ExecSpec> = {},
+  ): Promise<Ended> => endOf((await start(sandboxId, argv, spec)).handle);
+
+  const sh = (sandboxId: string, script: string, spec: Partial<ExecSpec> = {}): Promise<Ended> =>
+    exec(sandboxId, ['sh', '-c', script], spec);
+
+  return { newSandbox, newFork, start, endOf, exec, sh };
 }
 
 export type Actions = ReturnType<typeof actionsOn>;
@@ -457,33 +462,39 @@ export function describeDriver(under: () => DriverUnderTest, claims: DriverUnder
 
   if (claims.runContainer) {
     describe('a verifier container', () => {
-      const { join } = path;
       const request = (base: string, argv: string[]) => ({
-        ...{ containerId: newId('v'), base, image: under().image, argv, uid: 2000, env: {} },
-        ...{ timeoutS: 30, caps, readAll: true },
+        containerId: newId('v'),
+        base,
+        image: under().image,
+        argv,
+        uid: 2000,
+        env: {},
+        timeoutS: 30,
+        caps,
+        readAll: true,
       });
 
       test('reads what is given, writes its verdict, and is gone afterwards', () =>
         on(async (driver) => {
-          const dir = mkdtempSync(join(tmpdir(), 'verify-'));
+          const dir = mkdtempSync(path.join(tmpdir(), 'verify-'));
           try {
-            for (const name of ['submission', 'verdict']) mkdirSync(join(dir, name));
-            chmodSync(join(dir, 'submission'), 0o700);
-            chmodSync(join(dir, 'verdict'), 0o777);
+            for (const name of ['submission', 'verdict']) mkdirSync(path.join(dir, name));
+            chmodSync(path.join(dir, 'submission'), 0o700);
+            chmodSync(path.join(dir, 'verdict'), 0o777);
             const { base } = await driver.prepareBase(under().image, []);
             const script =
               'test "$(id -u)" = 2000 || exit 9; ls -A /submission || exit 8; ' +
               'touch /submission/x 2>/dev/null && exit 7; echo judged; echo 0.5 > /verdict/reward.txt; exit 3';
             const mounts = [
-              { source: join(dir, 'submission'), target: '/submission', readOnly: true },
-              { source: join(dir, 'verdict'), target: '/verdict', readOnly: false },
+              { source: path.join(dir, 'submission'), target: '/submission', readOnly: true },
+              { source: path.join(dir, 'verdict'), target: '/verdict', readOnly: false },
             ];
 
             const spec = { ...request(base, ['sh', '-c', script]), mounts };
             const result = await driver.runContainer(spec);
 
             expect(result).toMatchObject({ exitCode: 3, timedOut: false, outputTail: 'judged\n' });
-            expect(readFileSync(join(dir, 'verdict/reward.txt'), 'utf8')).toBe('0.5\n');
+            expect(readFileSync(path.join(dir, 'verdict/reward.txt'), 'utf8')).toBe('0.5\n');
             await driver.removeContainer(spec.containerId);
           } finally {
             rmSync(dir, { recursive: true });
@@ -537,5 +548,6 @@ export function describeShutdown(under: () => DriverUnderTest) {
     expect(await shAfter(fork, 'cat data')).toMatchObject({ stdout: 'data\n' });
     for (const sandboxId of [id, fork]) await after.remove(sandboxId);
     await after.removeVersion(versionId);
+    await after.close();
   });
 }

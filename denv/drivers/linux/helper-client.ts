@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { closeSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import { DenvError } from '../../errors';
@@ -144,7 +144,8 @@ export function createHelperClient(
     socket.on('close', () => {
       if (watching !== socket) return;
       watching = null;
-      void restart();
+      // One that was told to quit has removed its socket; one that was killed has not.
+      if (existsSync(layout.helperSocket)) void restart();
     });
     return started;
   }
@@ -184,16 +185,37 @@ export function createHelperClient(
     return exchange(socket, request).finally(() => socket.destroy());
   }
 
+  /** For what may be done twice: a helper that dies in the middle is asked again, once. */
+  async function askTwice<T>(attempt: () => Promise<T>): Promise<T> {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (!(error instanceof DenvError) || error.code !== 'unavailable') throw error;
+      return attempt();
+    }
+  }
+
+  async function connectOnce(where: NamespaceOf, port: number): Promise<net.Socket> {
+    const socket = await open();
+    try {
+      await exchange(socket, { op: 'connect', ...where, port });
+    } catch (error) {
+      socket.destroy();
+      throw error;
+    }
+    return socket;
+  }
+
   return {
     ensure,
     async createSubvolume(at) {
       await ask({ op: 'subvolume', path: at });
     },
     async deleteSubvolume(at) {
-      await ask({ op: 'delete', path: at });
+      await askTwice(() => ask({ op: 'delete', path: at }));
     },
     async makeReadOnly(at) {
-      await ask({ op: 'readOnly', path: at });
+      await askTwice(() => ask({ op: 'readOnly', path: at }));
     },
     async snapshot(request) {
       const reply = await ask({ op: 'snapshot', ...request });
@@ -207,24 +229,15 @@ export function createHelperClient(
       await ask({ op: 'snapshot', source, target, readOnly: false, ...still });
     },
     async drain() {
-      await ask({ op: 'drain' });
+      await askTwice(() => ask({ op: 'drain' }));
     },
-    async connect(where, port) {
-      const socket = await open();
-      try {
-        await exchange(socket, { op: 'connect', ...where, port });
-      } catch (error) {
-        socket.destroy();
-        throw error;
-      }
-      return socket;
-    },
+    connect: (where, port) => askTwice(() => connectOnce(where, port)),
     async publish(id, where, port, hostPort) {
-      const reply = await ask({ op: 'publish', id, ...where, port, hostPort });
+      const reply = await askTwice(() => ask({ op: 'publish', id, ...where, port, hostPort }));
       return reply.hostPort as number;
     },
     async unpublish(id) {
-      await ask({ op: 'unpublish', id });
+      await askTwice(() => ask({ op: 'unpublish', id }));
     },
     letGo,
     async quit() {

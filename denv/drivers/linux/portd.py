@@ -342,6 +342,7 @@ async def control(reader, writer):
             writer.write((json.dumps(reply) + "\n").encode())
             await writer.drain()
             if op == "quit":
+                os.unlink(sys.argv[1])  # Tells whoever watches over it that its end is meant.
                 os._exit(0)
     except (OSError, ValueError):
         pass

@@ -40,6 +40,8 @@ export function createVersions(parts: HostParts, sandboxes: Sandboxes) {
           kill: options.stop,
         });
       } catch (error) {
+        // Its helper may have died between freezing and thawing.
+        if (cgroup !== null) cgroups.thaw(cgroup);
         if (options.stop) records.unmarkStopped(sandboxId);
         throw snapshotError(error, sandboxId);
       }
