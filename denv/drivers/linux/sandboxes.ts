@@ -58,7 +58,8 @@ export function createSandboxes({ layout, helper, cgroups, records, nodePath }: 
   }
 
   function exists(id: string): boolean {
-    return existsSync(treeOf(id)) || existsSync(records.dirOf(id)) || cgroups.exists(cgroupOf(id));
+    const places = [treeOf(id), records.dirOf(id), path.join(layout.runcRoot, id)];
+    return places.some((place) => existsSync(place)) || cgroups.exists(cgroupOf(id));
   }
 
   function state(id: string): SandboxLiveness {
