@@ -124,7 +124,9 @@ async function resultFor(
   const why = `its workflow is ${workflow.status.toLowerCase()}`;
   if (!recorded) {
     if (workflow.status === 'GONE') return null;
-    return { result: lostResult(input, why, new Date()), source: `${why} and left none` };
+    const lost = lostResult(input, why, new Date());
+    const result = workflow.status === 'CANCELLED' ? asCancelled(lost) : lost;
+    return { result, source: `${why} and left none` };
   }
   const { reward, rewards } = recorded.reply;
   const { sandboxId, attempt } = recorded;
@@ -139,6 +141,20 @@ async function resultFor(
     verdicts: [await verdictFrom(recorded, rollouts.blobs)],
   };
   return { result, source: `${why}; the record of ${sandboxId} has its verdict` };
+}
+
+/** A workflow that was cancelled has told its result to the ledger alone. */
+function asCancelled(result: RolloutResult): RolloutResult {
+  return {
+    ...result,
+    stopReason: 'cancelled',
+    failure: {
+      class: 'cancelled',
+      type: 'Cancelled',
+      stage: 'ended',
+      message: 'the rollout was cancelled',
+    },
+  };
 }
 
 /** Scored rollouts whose sandbox's record says another reward. Never changed: the first recorded result stays. */
