@@ -29,11 +29,20 @@ const { values } = parseArgs({
 });
 const say = (line: string): void => console.error(line);
 
+// Whatever is being measured is let go, and everything is cleaned up.
+const interrupted = new Promise<never>((_, reject) => {
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.once(signal, () => reject(new Error(`stopped by ${signal}`)));
+  }
+});
+interrupted.catch(() => undefined);
+
 main().then(
   (ok) => (process.exitCode = ok ? 0 : 3),
   (error: unknown) => {
     console.error(error);
-    process.exitCode = 1;
+    // What was let go may still hold connections.
+    process.exit(1);
   },
 );
 
@@ -68,7 +77,8 @@ async function sandboxRows(dir: string): Promise<Row[]> {
   try {
     for (const bench of wanted) {
       say(`measuring ${bench.name}`);
-      rows.push(...(await bench.run({ denv: server.client, bare, dir, say })));
+      const context = { denv: server.client, bare, dir, say };
+      rows.push(...(await Promise.race([bench.run(context), interrupted])));
     }
   } finally {
     await bare.close();
@@ -86,7 +96,7 @@ async function stackRows(dir: string): Promise<Row[]> {
   try {
     for (const bench of wanted) {
       say(`measuring ${bench.name}`);
-      rows.push(...(await bench.run(stack.context)));
+      rows.push(...(await Promise.race([bench.run(stack.context), interrupted])));
     }
   } finally {
     await stack.close();

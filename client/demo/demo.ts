@@ -4,6 +4,7 @@ import { startScripted } from '../../models/scripted';
 import { UserError } from '../errors';
 import { awaitExploration, startExploration } from '../explore';
 import { formatReward, summaryOf, tableLines } from '../report';
+import { cancelExploration } from '../rollouts';
 import type { Settings } from '../settings';
 import { sandboxesLeft } from './sandboxes-left';
 import type { DemoStack } from './stack';
@@ -40,7 +41,7 @@ export async function demo(
   example: string,
   say: (line: string) => void,
 ): Promise<DemoReport> {
-  const { rollouts } = stack;
+  const { rollouts, stopping } = stack;
   const model = await startScripted({ file: join(example, 'script.yaml') });
   try {
     const run = {
@@ -50,7 +51,7 @@ export async function demo(
       group: 2,
       concurrency: 4,
     };
-    const report = await runTaskset(rollouts, settings, run, say);
+    const report = await runTaskset(stack, settings, run, say);
     const parent = report.rollouts.find(({ task }) => task === exploredTask);
     if (!parent) throw new UserError(`${run.file} has no task ${exploredTask}`);
     say(`three continuations of ${parent.rolloutId}, from before its step ${exploredStep}`);
@@ -59,6 +60,8 @@ export async function demo(
       step: exploredStep,
       count: 3,
     });
+    const cancel = (): void => void cancelExploration(rollouts, exploreId).catch(say);
+    stopping.addEventListener('abort', cancel);
     const { explored, results } = await awaitExploration(rollouts, exploreId);
     const explore = {
       exploreId,

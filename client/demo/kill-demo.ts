@@ -32,7 +32,6 @@ export async function killDemo(
   example: string,
   say: (line: string) => void,
 ): Promise<KillReport> {
-  const { rollouts } = stack;
   const model = await startScripted({ file: join(example, 'kill-script.yaml') });
   try {
     const run = {
@@ -42,10 +41,10 @@ export async function killDemo(
       group: 1,
       concurrency: 1,
     };
-    const [report, kills] = await Promise.all([
-      runTaskset(rollouts, settings, run, say),
-      killInTurn(stack, model, run.batchId, say),
-    ]);
+    const killing = killInTurn(stack, model, run.batchId, say);
+    killing.catch(() => undefined); // Told below; a batch that fails or is stopped says more.
+    const report = await runTaskset(stack, settings, run, say);
+    const kills = await killing;
     const sum = (of: (rollout: BatchReport['rollouts'][number]) => number): number =>
       report.rollouts.reduce((total, rollout) => total + of(rollout), 0);
     const modelCallsReissued = sum((rollout) => rollout.modelCallsReissued);

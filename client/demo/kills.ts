@@ -41,8 +41,8 @@ export async function killInTurn(
   const kills: Kill[] = [];
   for (const { task, killed, during, when } of plan) {
     const rolloutId = `rollout/${batchId}/${task}/0`;
-    if (when === undefined) await duringToolCall(stack.rollouts, rolloutId);
-    else await duringModelCall(model, when);
+    if (when === undefined) await duringToolCall(stack, rolloutId);
+    else await duringModelCall(stack, model, when);
     const { pid, backS } = await killAndAwait(stack, killed);
     say(`killed ${killed} (pid ${pid}) during ${during}; up again after ${backS.toFixed(1)} s`);
     kills.push({ rolloutId, killed, during, pid, backS });

@@ -2,9 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { DenvError } from '../../denv/errors';
 import { sandboxIdOf } from '../../denv/ids';
 import type { ScriptedEndpoint } from '../../models/scripted';
-import type { Rollouts } from '../connect';
 import { UserError } from '../errors';
 import { effectsIn } from './effects';
+import type { DemoStack } from './stack';
 
 const pollMs = 50;
 const patienceMs = 90_000;
@@ -14,9 +14,12 @@ const patienceMs = 90_000;
  * sandbox says.
  * @throws UserError when that moment does not come
  */
-export async function duringToolCall(rollouts: Rollouts, rolloutId: string): Promise<void> {
+export async function duringToolCall(
+  { rollouts, stopping }: DemoStack,
+  rolloutId: string,
+): Promise<void> {
   const sandboxId = sandboxIdOf(`${rolloutId}/1/create`);
-  await until(`the first tool call of ${rolloutId}`, async () => {
+  await until(stopping, `the first tool call of ${rolloutId}`, async () => {
     const operation = await rollouts.denv.operation(`${rolloutId}/1/step/1/call/0`);
     return operation.state === 'running' && (await effectsIn(rollouts, sandboxId)) > 0;
   });
@@ -26,17 +29,26 @@ export async function duringToolCall(rollouts: Rollouts, rolloutId: string): Pro
  * Resolves while the endpoint holds back its second answer to a prompt with `when` in it.
  * @throws UserError when that moment does not come
  */
-export async function duringModelCall(model: ScriptedEndpoint, when: string): Promise<void> {
-  await until(`the slow model call of ${JSON.stringify(when)}`, () => {
+export async function duringModelCall(
+  { stopping }: DemoStack,
+  model: ScriptedEndpoint,
+  when: string,
+): Promise<void> {
+  await until(stopping, `the slow model call of ${JSON.stringify(when)}`, () => {
     const counts = model.stats().byEntry[when];
     return Promise.resolve(counts !== undefined && counts.answered === 1 && counts.open === 1);
   });
 }
 
 /** What denv refuses to answer, or cannot yet, is a moment that has not come. */
-async function until(what: string, come: () => Promise<boolean>): Promise<void> {
+async function until(
+  stopping: AbortSignal,
+  what: string,
+  come: () => Promise<boolean>,
+): Promise<void> {
   const end = Date.now() + patienceMs;
   while (Date.now() < end) {
+    stopping.throwIfAborted();
     try {
       if (await come()) return;
     } catch (error) {

@@ -13,6 +13,8 @@ export interface DemoStack {
   state(): StackState;
   /** This process started it and takes it down. */
   own: boolean;
+  /** Somebody wants this to stop: what runs is to be cancelled and cleaned up. */
+  stopping: AbortSignal;
 }
 
 const ports = [
@@ -23,7 +25,7 @@ const ports = [
 
 /**
  * The running stack of this home for the length of `use`; where none runs, one of its own, which is taken down again on
- * every way out, Ctrl-C included.
+ * every way out. The first Ctrl-C aborts `stopping` and `use` is waited for; the second does not wait for anything.
  */
 export async function withStack<T>(
   settings: Settings,
@@ -31,21 +33,18 @@ export async function withStack<T>(
   say: (line: string) => void,
   use: (stack: DemoStack) => Promise<T>,
 ): Promise<T> {
-  if (readStackState(settings.paths.run)?.ready) {
-    say(`using the stack of ${settings.paths.home}, which runs already`);
-    return withConnection(settings, (rollouts) => use({ rollouts, state, own: false }));
-  }
-  const stack = await startStack(settings, env, await freePorts(say), say);
-  const interrupted = new Promise<never>((_, reject) => {
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-      process.once(signal, () => reject(new UserError(`stopped by ${signal}`)));
-    }
-  });
+  const { stopping, forced, isForced } = stopSignals(say);
+  const own = !readStackState(settings.paths.run)?.ready;
+  if (!own) say(`using the stack of ${settings.paths.home}, which runs already`);
+  const stack = own ? await startStack(settings, env, await freePorts(say), say) : null;
   try {
-    const used = withConnection(settings, (rollouts) => use({ rollouts, state, own: true }));
-    return await Promise.race([used, interrupted]);
+    stopping.throwIfAborted();
+    const used = withConnection(settings, (rollouts) => use({ rollouts, state, own, stopping }));
+    return await Promise.race([used, forced]);
+  } catch (error) {
+    throw stopping.aborted ? stopping.reason : error;
   } finally {
-    await stack.stop();
+    await stack?.stop({ now: isForced() });
   }
 
   function state(): StackState {
@@ -53,6 +52,23 @@ export async function withStack<T>(
     if (!now) throw new UserError(`the stack of ${settings.paths.home} has ended`);
     return now;
   }
+}
+
+function stopSignals(say: (line: string) => void) {
+  const asked = new AbortController();
+  const forced = Promise.withResolvers<never>();
+  forced.promise.catch(() => undefined); // Nobody waits for it while a stack is being started.
+  let isForced = false;
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.on(signal, () => {
+      const why = new UserError(`stopped by ${signal}`);
+      isForced = asked.signal.aborted;
+      if (isForced) forced.reject(why);
+      else say('cancelling what runs, and cleaning up; once more does not wait');
+      asked.abort(why);
+    });
+  }
+  return { stopping: asked.signal, forced: forced.promise, isForced: () => isForced };
 }
 
 async function withConnection<T>(

@@ -1,11 +1,11 @@
 import type { BatchReport } from '../../contracts/batch';
 import { loadTaskset } from '../../tasks/rows';
-import type { Rollouts } from '../connect';
 import { planBatch } from '../plan';
 import { formatReward } from '../report';
-import { startBatch } from '../rollouts';
+import { cancelBatch, startBatch } from '../rollouts';
 import type { Settings } from '../settings';
 import { watchBatch } from '../watch';
+import type { DemoStack } from './stack';
 
 export interface TasksetRun {
   file: string;
@@ -16,9 +16,12 @@ export interface TasksetRun {
   concurrency: number;
 }
 
-/** What `rollouts run` does with `--model scripted`: plan, start, and follow to the end. */
+/**
+ * What `rollouts run` does with `--model scripted`: plan, start, and follow to the end. When the demo is to stop, the batch is
+ * cancelled, and its sandboxes are gone when this throws.
+ */
 export async function runTaskset(
-  rollouts: Rollouts,
+  { rollouts, stopping }: DemoStack,
   settings: Settings,
   run: TasksetRun,
   say: (line: string) => void,
@@ -44,13 +47,20 @@ export async function runTaskset(
   );
   await startBatch(rollouts, plan, run.concurrency);
   say(`batch ${run.batchId}: ${plan.rollouts.length} rollouts, ${run.concurrency} at once`);
-  return watchBatch(rollouts, run.batchId, {
+  const cancel = (): void => {
+    cancelBatch(rollouts, run.batchId).catch((error: unknown) => say(`cannot cancel: ${error}`));
+  };
+  stopping.addEventListener('abort', cancel);
+  if (stopping.aborted) cancel();
+  const report = await watchBatch(rollouts, run.batchId, {
     onResult({ taskId, index, reward }, { ended, declared }) {
       const said = reward === null ? 'no reward' : `reward ${formatReward(reward)}`;
       say(`[${ended}/${declared}] ${taskId}/${index} ${said}`);
     },
     onQuiet: ({ running, ended, declared }) => say(`[${ended}/${declared}] ${running} running`),
   });
+  stopping.throwIfAborted();
+  return report;
 }
 
 /** As in `demo-1129-1834-07`: unique enough for one home, and short enough to type. */
