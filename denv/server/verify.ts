@@ -124,7 +124,8 @@ export class Verify {
       containerId,
       base: work.verifier.base,
       image: work.verifier.source,
-      argv: work.verifier.command,
+      // A first process is spared the signals that it sends itself: as a shell's child a verifier can crash like any other.
+      argv: ['/bin/sh', '-c', '"$@"; exit $?', 'sh', ...work.verifier.command],
       uid: VERIFIER_UID,
       env: work.verifier.env,
       timeoutS: work.verifier.timeoutS,

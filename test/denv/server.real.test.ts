@@ -357,10 +357,10 @@ describe('verify', () => {
   });
 
   it.each([
-    ['crashes', 'kill -9 $$', /neither/],
-    ['writes no number', 'echo NaN > /verdict/reward.txt', /not a finite number/],
-    ['writes a link', 'ln -s /submission/workspace/out /verdict/reward.txt', /a symbolic link/],
-  ])('has no verdict from a verifier that %s', async (_, script, why) => {
+    ['crashes', 'kill -9 $$', /neither/, 137],
+    ['writes no number', 'echo NaN > /verdict/reward.txt', /not a finite number/, 0],
+    ['writes a link', 'ln -s /submission/workspace/out /verdict/reward.txt', /a symbolic link/, 0],
+  ])('has no verdict from a verifier that %s', async (_, script, why, exitCode) => {
     const { id } = await create();
     await sh(id, 'echo 1 > /workspace/out');
 
@@ -368,6 +368,7 @@ describe('verify', () => {
 
     expect(reply).toMatchObject({ verdict: 'none', reward: null });
     expect(reply.evidence.noVerdict).toMatch(why);
+    expect(reply.evidence.exitCode).toBe(exitCode);
     await server.client.deleteSandbox(id);
   });
 
