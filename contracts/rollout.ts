@@ -94,6 +94,8 @@ export const RolloutInput = z.object({
   modelTimeoutS: z.number().positive().optional(),
   /** Seconds that a model endpoint may be away, limit the rate or answer garbage before the rollout ends unscored; default 900. */
   modelWaitS: z.number().positive().optional(),
+  /** Of its sandbox, in seconds; calls, long waits and pauses renew it. Default 300. */
+  leaseS: z.number().int().min(5).max(86_400).optional(),
   /** The namespace has the Rollout… search attributes: told by whoever starts the rollout. */
   searchAttributes: z.boolean().optional(),
 });

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import {
   existsSync,
   globSync,
@@ -10,9 +10,10 @@ import {
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
+import type { WorkflowHandle } from '@temporalio/client';
 import { TestWorkflowEnvironment } from '@temporalio/testing';
 import { DefaultLogger, Runtime, Worker, bundleWorkflowCode } from '@temporalio/worker';
-import type { RolloutInput } from '../contracts/rollout';
+import type { RolloutInput, RolloutResult } from '../contracts/rollout';
 import { createActivities } from '../activities';
 import type { Dependencies } from '../activities';
 import type { Task } from '../contracts/task';
@@ -20,9 +21,13 @@ import { createDirectoryBlobs } from '../stores/directory-blobs';
 import type { BlobStore } from '../stores/blobs';
 import type { Ledger } from '../stores/ledger';
 import { openLedger } from '../stores/sqlite-ledger';
+import { rollout } from '../workflows';
 import { FakeDenv } from './fakes/fake-denv';
 import { FakeModel } from './fakes/fake-model';
 import type { Say } from './fakes/fake-model';
+
+// Each test starts a worker and runs real workflows.
+jest.setTimeout(60_000);
 
 /** A real dev server, stores in a directory of their own, and workers made for one test at a time. */
 export interface TemporalEnv {
@@ -32,18 +37,31 @@ export interface TemporalEnv {
   /** Stores a task and makes the input of a rollout of it. */
   declare(spec?: RolloutSpec): Promise<RolloutInput>;
   /** Runs `work` beside a worker with these fakes. */
-  withWorker<T>(
-    fakes: { denv?: FakeDenv; model?: FakeModel | Say[]; owner?: string },
-    work: (fakes: { denv: FakeDenv; model: FakeModel }) => Promise<T>,
-  ): Promise<T>;
+  withWorker<T>(fakes: Fakes, work: (fakes: Running) => Promise<T>): Promise<T>;
+  /** Declares a rollout and runs it to its end. */
+  run(
+    spec?: RolloutSpec,
+    fakes?: Fakes,
+  ): Promise<{ result: RolloutResult; input: RolloutInput; fakes: Running }>;
   close(): Promise<void>;
+}
+
+export interface Fakes {
+  denv?: FakeDenv;
+  model?: FakeModel | Say[];
+}
+
+export interface Running {
+  denv: FakeDenv;
+  model: FakeModel;
+  /** Of this worker alone: a workflow that an earlier test left behind is nobody's. */
+  taskQueue: string;
+  start: (input: RolloutInput) => Promise<WorkflowHandle<typeof rollout>>;
 }
 
 export interface RolloutSpec extends Partial<Omit<RolloutInput, 'taskRef'>> {
   task?: Partial<Task>;
 }
-
-const taskQueue = 'rollouts-test';
 
 /** @param settings.continueAt  number of history events at which a run is told to continue as new */
 export async function openTemporal(settings: { continueAt?: number } = {}): Promise<TemporalEnv> {
@@ -67,7 +85,7 @@ export async function openTemporal(settings: { continueAt?: number } = {}): Prom
   const codePath = await workflowBundle();
   let declared = 0;
 
-  return {
+  const env: TemporalEnv = {
     temporal,
     blobs,
     ledger,
@@ -102,8 +120,15 @@ export async function openTemporal(settings: { continueAt?: number } = {}): Prom
         models: model,
         blobs,
         ledger,
-        owner: fakes.owner ?? 'test-owner',
+        owner: 'test-owner',
       };
+      const taskQueue = `rollouts-${randomUUID()}`;
+      const start = (input: RolloutInput) =>
+        temporal.client.workflow.start(rollout, {
+          workflowId: input.rolloutId,
+          taskQueue,
+          args: [input],
+        });
       const worker = await Worker.create({
         connection: temporal.nativeConnection,
         taskQueue,
@@ -112,7 +137,15 @@ export async function openTemporal(settings: { continueAt?: number } = {}): Prom
         maxHeartbeatThrottleInterval: '1 second',
         stickyQueueScheduleToStartTimeout: '2 seconds',
       });
-      return worker.runUntil(work({ denv, model }));
+      return worker.runUntil(() => work({ denv, model, taskQueue, start }));
+    },
+    async run(spec, fakes = {}) {
+      const input = await env.declare(spec);
+      return env.withWorker(fakes, async (running) => {
+        const handle = await running.start(input);
+        const result = await handle.result();
+        return { result, input, fakes: running };
+      });
     },
     async close() {
       await ledger.close();
@@ -120,14 +153,8 @@ export async function openTemporal(settings: { continueAt?: number } = {}): Prom
       await rm(dir, { recursive: true, force: true });
     },
   };
+  return env;
 }
-
-export const startOptions = (input: RolloutInput) => ({
-  workflowId: input.rolloutId,
-  taskQueue,
-  args: [input] as [RolloutInput],
-});
-export { taskQueue };
 
 function packedTask(task: Partial<Task> = {}) {
   const id = task.id ?? 'mend';

@@ -2,9 +2,6 @@ import { ActivityCancellationType, proxyActivities } from '@temporalio/workflow'
 import type { ActivityOptions } from '@temporalio/workflow';
 import type { Activities } from '../activities';
 
-/** Of a sandbox, in seconds. Calls renew it; long waits and pauses renew it at every third. */
-export const leaseS = 300;
-
 /** How long a service may be away before that counts: about the time that its restart by hand takes. */
 const outageS = 600;
 

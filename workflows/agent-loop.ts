@@ -1,13 +1,14 @@
 import { isCancellation, workflowInfo } from '@temporalio/workflow';
 import type { ModelTurn } from '../activities/model';
 import type { RolloutInput, StopReason } from '../contracts/rollout';
-import { activitiesFor, leaseS } from './activity-options';
+import { activitiesFor } from './activity-options';
 import { troubleOf } from './failures';
 import { modelKey } from './keys';
-import { limitMet } from './limits';
+import { leaseOf, limitMet } from './limits';
 import { whilePaused } from './pause';
 import { runSolution } from './solution';
-import type { RolloutState, World } from './state';
+import { worldOf } from './state';
+import type { RolloutState } from './state';
 import { makeToolCalls } from './tool-calls';
 
 /** `continue`: the agent is not done, but the history is full; the loop goes on in the next run. */
@@ -17,73 +18,65 @@ const defaultModelTimeoutS = 600;
 const defaultModelWaitS = 900;
 
 /** The agent at work: until it is done, a limit is met or its sandbox is lost. What it wrote last is in the trajectory then. */
-export async function agentLoop(
-  input: RolloutInput,
-  state: RolloutState,
-  world: World,
-): Promise<LoopEnd> {
-  await whilePaused(state, world);
-  const end = await loopOf(input, state, world);
+export async function agentLoop(input: RolloutInput, state: RolloutState): Promise<LoopEnd> {
+  await whilePaused(input, state);
+  const end = await loopOf(input, state);
   if (end !== 'continue' && state.pending.length > 0) await writePending(state);
   return end;
 }
 
-function loopOf(input: RolloutInput, state: RolloutState, world: World): Promise<LoopEnd> {
+function loopOf(input: RolloutInput, state: RolloutState): Promise<LoopEnd> {
   switch (input.agent) {
     case 'nop':
       return Promise.resolve('done');
     case 'oracle':
-      return runSolution(input, state, world);
+      return runSolution(input, state);
     case 'model':
-      return modelLoop(input, state, world);
+      return modelLoop(input, state);
   }
 }
 
 /** Model call → tool calls → observations. */
-async function modelLoop(input: RolloutInput, state: RolloutState, world: World): Promise<LoopEnd> {
-  for (let place = world; ;) {
-    await whilePaused(state, place);
+async function modelLoop(input: RolloutInput, state: RolloutState): Promise<LoopEnd> {
+  for (;;) {
+    await whilePaused(input, state);
     if (workflowInfo().continueAsNewSuggested) return 'continue';
     const limit = limitMet(input, state);
     if (limit) return limit;
     takeMessages(state);
 
     const spent = { ...state.spent };
-    const turn = await askModel(input, state, place);
+    const turn = await askModel(input, state);
     if (typeof turn === 'string') return turn;
     if (turn.finishReason === 'refused') return 'refused';
     if (turn.malformed) return 'malformed_tool_call';
 
     if (turn.calls === 0) {
-      await whilePaused(state, place);
+      await whilePaused(input, state);
       if (state.paused || state.inbox.length > 0) continue;
       return turn.finishReason === 'length' ? 'max_tokens' : 'done';
     }
-    const made = await makeToolCalls(input, state, place, { turn, spent });
-    if (made.end) return made.end;
-    place = made.world;
+    const end = await makeToolCalls(input, state, { turn, spent });
+    if (end) return end;
   }
 }
 
 /** One model call, charged. Returns the stop reason when the model will not, or cannot, answer this transcript. */
-async function askModel(
-  input: RolloutInput,
-  state: RolloutState,
-  world: World,
-): Promise<ModelTurn | StopReason> {
+async function askModel(input: RolloutInput, state: RolloutState): Promise<ModelTurn | StopReason> {
   const step = state.step + 1;
+  const { agentRef, sandboxId } = worldOf(state);
   const waitS = input.modelWaitS ?? defaultModelWaitS;
   let turn: ModelTurn;
   try {
     turn = await activitiesFor('model', `step ${step}: model`, waitS).callModel({
       key: modelKey(state, step),
       step,
-      agentRef: world.agentRef ?? '',
+      agentRef: agentRef ?? '',
       head: state.head,
       pending: state.pending,
       timeoutS: input.modelTimeoutS ?? defaultModelTimeoutS,
-      sandboxId: world.sandboxId,
-      leaseS,
+      sandboxId,
+      leaseS: leaseOf(input),
     });
   } catch (error) {
     if (isCancellation(error)) throw error;

@@ -1,10 +1,11 @@
 import type { RolloutInput, StopReason } from '../contracts/rollout';
 import type { RolloutState } from './state';
-import { defaultToolTimeoutS } from './worlds';
 
 export const defaultMaxSteps = 50;
 export const defaultAgentTimeoutS = 3600;
 export const defaultMaxAttempts = 3;
+export const defaultToolTimeoutS = 600;
+const defaultLeaseS = 300;
 
 /** The limit that forbids another model call, if one does. The call that crosses a limit is the last one. */
 export function limitMet({ limits }: RolloutInput, state: RolloutState): StopReason | null {
@@ -21,6 +22,9 @@ export const secondsLeft = (
   { limits }: Pick<RolloutInput, 'limits'>,
   state: RolloutState,
 ): number => (limits.agentTimeoutS ?? defaultAgentTimeoutS) - state.spent.workedS;
+
+/** Of the sandbox: it ends only when nothing renews it any more. */
+export const leaseOf = ({ leaseS }: RolloutInput): number => leaseS ?? defaultLeaseS;
 
 /** How long the next tool call may take. */
 export const toolTimeoutS = (input: RolloutInput, state: RolloutState): number =>

@@ -1,13 +1,17 @@
 import { condition, workflowInfo } from '@temporalio/workflow';
-import { activitiesFor, leaseS } from './activity-options';
-import type { RolloutState, World } from './state';
+import type { RolloutInput } from '../contracts/rollout';
+import { activitiesFor } from './activity-options';
+import { leaseOf } from './limits';
+import { worldOf } from './state';
+import type { RolloutState } from './state';
 
 /** Waits while a rollout is paused, and keeps its sandbox alive. Returns early when the history wants to continue as new. */
-export async function whilePaused(state: RolloutState, world: World): Promise<void> {
+export async function whilePaused(input: RolloutInput, state: RolloutState): Promise<void> {
+  const leaseS = leaseOf(input);
   while (state.paused && !workflowInfo().continueAsNewSuggested) {
     if (await condition(() => !state.paused, (leaseS * 1000) / 3)) return;
     await activitiesFor('record', 'paused: renew lease').renewLease({
-      sandboxId: world.sandboxId,
+      sandboxId: worldOf(state).sandboxId,
       leaseS,
     });
   }

@@ -2,17 +2,17 @@ import type { RolloutInput, StopReason } from '../contracts/rollout';
 import { troubleOf } from './failures';
 import type { Trouble } from './failures';
 import { defaultMaxAttempts } from './limits';
-import type { RolloutState, World } from './state';
+import type { RolloutState } from './state';
 import { keepCheckpoint } from './step-work';
 import type { StepWork } from './step-work';
 import { restoreWorld } from './worlds';
 
 export type Recovery =
-  /** Make the step's calls again, in this world. */
-  | { do: 'again'; world: World }
+  /** Make the step's calls again: the world is as it was before them. */
+  | 'again'
   /** An earlier checkpoint was gone back to: ask the model anew from there. */
-  | { do: 'go-back'; world: World }
-  | { do: 'stop'; reason: StopReason };
+  | 'go-back'
+  | { stop: StopReason };
 
 /**
  * What to do about a tool call that gave no reply. What cannot be mended here is thrown on, and a new attempt follows or not by
@@ -21,20 +21,19 @@ export type Recovery =
 export async function recover(
   input: RolloutInput,
   state: RolloutState,
-  world: World,
   work: StepWork,
   error: unknown,
 ): Promise<Recovery> {
   const trouble = troubleOf(error, 'loop');
   switch (trouble.failure.type) {
     case 'OutcomeUnknown':
-      return afterUnknown(input, state, world, work, { trouble, error });
+      return afterUnknown(input, state, work, { trouble, error });
     case 'SandboxStopped':
       return trouble.details.evidence?.by === 'outside'
-        ? afterHostLoss(input, state, world, work, { trouble, error })
+        ? afterHostLoss(input, state, work, { trouble, error })
         : lost(state, trouble);
     case 'SandboxNotFound':
-      return afterHostLoss(input, state, world, work, { trouble, error });
+      return afterHostLoss(input, state, work, { trouble, error });
     case 'ControllerFailed':
       if (state.callsInAttempt <= 1) throw error;
       return lost(state, trouble);
@@ -51,14 +50,13 @@ interface Thrown {
 /** The agent's own doing: what it left is verified, and there is no second try. */
 function lost(state: RolloutState, { failure }: Trouble): Recovery {
   state.agentFailure = { ...failure, class: 'agent' };
-  return { do: 'stop', reason: 'sandbox_lost' };
+  return { stop: 'sandbox_lost' };
 }
 
 /** Nobody knows whether the call had its effect, so nothing is guessed: go on from before the step, where it had none. */
 async function afterUnknown(
   input: RolloutInput,
   state: RolloutState,
-  world: World,
   work: StepWork,
   { trouble, error }: Thrown,
 ): Promise<Recovery> {
@@ -67,14 +65,13 @@ async function afterUnknown(
   if (input.onOutcomeUnknown === 'fail' || work.version === null || work.restores >= most) {
     throw error;
   }
-  return again(input, state, world, work, work.version, 'the outcome of a call is unknown');
+  return again(input, state, work, work.version, 'the outcome of a call is unknown');
 }
 
 /** The host lost the sandbox: go on from the last checkpoint, once a rollout. */
 async function afterHostLoss(
   input: RolloutInput,
   state: RolloutState,
-  world: World,
   work: StepWork,
   { error }: Thrown,
 ): Promise<Recovery> {
@@ -82,7 +79,7 @@ async function afterHostLoss(
   const why = 'the host lost the sandbox';
   if (work.version !== null) {
     state.hostRestored = true;
-    return again(input, state, world, work, work.version, why);
+    return again(input, state, work, work.version, why);
   }
   const checkpoint = state.checkpoints.at(-1);
   if (!checkpoint) throw error;
@@ -90,19 +87,19 @@ async function afterHostLoss(
   state.head = checkpoint.trajectory;
   state.pending = [];
   const { step, version } = checkpoint;
-  return { do: 'go-back', world: await restoreWorld(input, state, world, { step, version, why }) };
+  await restoreWorld(input, state, { step, version, why });
+  return 'go-back';
 }
 
 async function again(
   input: RolloutInput,
   state: RolloutState,
-  world: World,
   work: StepWork,
   version: string,
   why: string,
 ): Promise<Recovery> {
   work.restores += 1;
   work.observations = [];
-  const to = { step: state.step, version, why };
-  return { do: 'again', world: await restoreWorld(input, state, world, to) };
+  await restoreWorld(input, state, { step: state.step, version, why });
+  return 'again';
 }

@@ -56,11 +56,11 @@ async function attempts(
   for (;;) {
     try {
       refuseUnbounded(input);
-      const world = await openWorld(input, state);
-      const end = await agentLoop(input, state, world);
+      await openWorld(input, state);
+      const end = await agentLoop(input, state);
       if (end === 'continue') return end;
       state.stopReason = end;
-      const ending = await judge(input, state, world);
+      const ending = await judge(input, state);
       endAttempt(state, ending.failure);
       return ending;
     } catch (error) {

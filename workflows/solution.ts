@@ -1,28 +1,26 @@
 import { isCancellation } from '@temporalio/workflow';
 import type { RolloutInput, StopReason } from '../contracts/rollout';
-import { activitiesFor, leaseS } from './activity-options';
+import { activitiesFor } from './activity-options';
 import { troubleOf } from './failures';
 import { commandKey } from './keys';
-import { secondsLeft, toolTimeoutS } from './limits';
-import type { RolloutState, World } from './state';
+import { leaseOf, secondsLeft, toolTimeoutS } from './limits';
+import { worldOf } from './state';
+import type { RolloutState } from './state';
 
 /**
  * The oracle: runs the task's own solution, in order and to its end. An exit code other than zero is evidence that the verifier's
  * verdict will be read with, and stops nothing.
  */
-export async function runSolution(
-  input: RolloutInput,
-  state: RolloutState,
-  world: World,
-): Promise<StopReason> {
-  for (let index = 0; index < world.task.solutionCommands; index += 1) {
+export async function runSolution(input: RolloutInput, state: RolloutState): Promise<StopReason> {
+  const { sandboxId, task } = worldOf(state);
+  for (let index = 0; index < task.solutionCommands; index += 1) {
     if (secondsLeft(input, state) <= 0) return 'agent_timeout';
     const timeoutS = toolTimeoutS(input, state);
     try {
       const done = await activitiesFor('run', `solution ${index}`, timeoutS).runCommand({
         key: commandKey(state, 'solution', index),
-        sandboxId: world.sandboxId,
-        leaseS,
+        sandboxId,
+        leaseS: leaseOf(input),
         taskRef: input.taskRef,
         list: 'solution',
         index,

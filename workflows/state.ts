@@ -112,6 +112,12 @@ export function initialState(input: RolloutInput, startedAt: string): RolloutSta
   };
 }
 
+/** The world as it is now: a restore puts another one in its place. */
+export function worldOf({ world }: RolloutState): World {
+  if (world) return world;
+  throw new Error('the rollout has no sandbox yet');
+}
+
 /** A new attempt starts the task anew, in a new world; what was spent stays spent. */
 export function beginAttempt(state: RolloutState, input: RolloutInput): void {
   state.attempt += 1;

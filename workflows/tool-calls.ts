@@ -2,19 +2,14 @@ import { isCancellation } from '@temporalio/workflow';
 import type { ModelTurn } from '../activities/model';
 import type { PendingEntry } from '../activities/trajectory';
 import type { RolloutInput, StopReason } from '../contracts/rollout';
-import { activitiesFor, leaseS } from './activity-options';
+import { activitiesFor } from './activity-options';
 import { callKey, modelKey } from './keys';
-import { secondsLeft, toolTimeoutS } from './limits';
+import { leaseOf, secondsLeft, toolTimeoutS } from './limits';
 import { recover } from './recover';
-import type { RolloutState, World } from './state';
+import { worldOf } from './state';
+import type { RolloutState } from './state';
 import { keepCheckpoint } from './step-work';
 import type { StepWork } from './step-work';
-
-export interface CallsMade {
-  world: World;
-  /** Set when the loop ends here. */
-  end?: StopReason;
-}
 
 /**
  * Makes the tool calls of one reply, one after the other, with a checkpoint before the first that reaches the sandbox. A world
@@ -23,37 +18,29 @@ export interface CallsMade {
 export async function makeToolCalls(
   input: RolloutInput,
   state: RolloutState,
-  world: World,
   reply: Pick<StepWork, 'turn' | 'spent'>,
-): Promise<CallsMade> {
+): Promise<StopReason | null> {
   const work: StepWork = { ...reply, version: null, observations: [], charged: 0, restores: 0 };
-  let place = world;
-  let made: StopReason | null = null;
-  while (made === null && work.observations.length < work.turn.tools.length) {
+  let end: StopReason | null = null;
+  while (end === null && work.observations.length < work.turn.tools.length) {
     if (secondsLeft(input, state) <= 0) {
-      made = 'agent_timeout';
+      end = 'agent_timeout';
       break;
     }
     try {
-      await makeOne(input, state, place, work);
+      await makeOne(input, state, work);
     } catch (error) {
       if (isCancellation(error)) throw error;
-      const way = await recover(input, state, place, work, error);
-      if (way.do === 'stop') made = way.reason;
-      else place = way.world;
-      if (way.do === 'go-back') return { world: place };
+      const way = await recover(input, state, work, error);
+      if (way === 'go-back') return null;
+      if (way !== 'again') end = way.stop;
     }
   }
-  state.pending.push(...work.observations, ...skipped(state, work, made));
-  return made === null ? { world: place } : { world: place, end: made };
+  state.pending.push(...work.observations, ...skipped(state, work, end));
+  return end;
 }
 
-async function makeOne(
-  input: RolloutInput,
-  state: RolloutState,
-  world: World,
-  work: StepWork,
-): Promise<void> {
+async function makeOne(input: RolloutInput, state: RolloutState, work: StepWork): Promise<void> {
   const { step } = state;
   const index = work.observations.length;
   const timeoutS = toolTimeoutS(input, state);
@@ -62,8 +49,8 @@ async function makeOne(
   if (index >= work.charged) state.callsInAttempt += 1;
   const done = await activitiesFor('run', summary, timeoutS).callTool({
     key: callKey(state, step, index),
-    sandboxId: world.sandboxId,
-    leaseS,
+    sandboxId: worldOf(state).sandboxId,
+    leaseS: leaseOf(input),
     modelKey: modelKey(state, step),
     index,
     timeoutS,

@@ -1,7 +1,8 @@
 import type { RolloutInput, VerdictResult } from '../contracts/rollout';
 import { activitiesFor } from './activity-options';
 import { verifyKey } from './keys';
-import type { RolloutEnding, RolloutState, World } from './state';
+import { worldOf } from './state';
+import type { RolloutEnding, RolloutState } from './state';
 
 /** How often a verifier without a verdict is run again on the same version. */
 const moreTries = 2;
@@ -10,22 +11,18 @@ const moreTries = 2;
  * Has what the agent left judged, and decides what that counts as. A verifier that gives no verdict runs twice more on the very
  * same version, then on the untouched start version: a verdict there says that the submission is why there was none.
  */
-export async function judge(
-  input: RolloutInput,
-  state: RolloutState,
-  world: World,
-): Promise<RolloutEnding> {
+export async function judge(input: RolloutInput, state: RolloutState): Promise<RolloutEnding> {
   state.stage = 'verify';
-  const { sandboxId } = world;
-  let verdict = await verify(input, state, world, 0, { sandboxId }, 'submission');
+  const { sandboxId, startVersion, task } = worldOf(state);
+  let verdict = await verify(input, state, 0, { sandboxId }, 'submission');
   const { version } = verdict;
   for (let again = 1; verdict.verdict === 'none' && again <= moreTries; again += 1) {
-    verdict = await verify(input, state, world, again, { version }, 'submission');
+    verdict = await verify(input, state, again, { version }, 'submission');
   }
   if (verdict.verdict !== 'none') return scored(state, verdict);
 
-  const target = { version: world.startVersion };
-  const start = await verify(input, state, world, 'start', target, 'start');
+  const target = { version: startVersion };
+  const start = await verify(input, state, 'start', target, 'start');
   const submissionCaused = start.verdict !== 'none';
   const failure = {
     class: 'verifier' as const,
@@ -33,7 +30,7 @@ export async function judge(
     stage: 'verify' as const,
     message: verdict.summary,
   };
-  return submissionCaused && world.task.noVerdict === 'zero'
+  return submissionCaused && task.noVerdict === 'zero'
     ? { outcome: 'scored', reward: 0, rewards: {}, failure, submissionCaused }
     : { outcome: 'unscored', reward: null, rewards: {}, failure, submissionCaused };
 }
@@ -41,12 +38,11 @@ export async function judge(
 async function verify(
   input: RolloutInput,
   state: RolloutState,
-  world: World,
   what: number | 'start',
   target: { sandboxId: string } | { version: string },
   of: VerdictResult['of'],
 ): Promise<VerdictResult> {
-  const { verifyTimeoutS } = world.task;
+  const { verifyTimeoutS } = worldOf(state).task;
   const verdict = await activitiesFor('run', `verify ${what}`, verifyTimeoutS).verify({
     key: verifyKey(state, what),
     taskRef: input.taskRef,

@@ -1,18 +1,18 @@
 import { CancellationScope, isCancellation, log } from '@temporalio/workflow';
 import type { SandboxOrigin, StartedSandbox } from '../activities/sandboxes';
 import type { RolloutInput } from '../contracts/rollout';
-import { activitiesFor, leaseS } from './activity-options';
+import { activitiesFor } from './activity-options';
 import { failed, troubleOf } from './failures';
 import { commandKey, createKey, restoreKey, toolsKey } from './keys';
+import { defaultToolTimeoutS, leaseOf } from './limits';
+import { worldOf } from './state';
 import type { RolloutState, World } from './state';
 
 /** A list of tools comes at once or not at all. */
 const toolsTimeoutS = 60;
 
-export const defaultToolTimeoutS = 600;
-
 /** Brings the sandbox up to where the agent may begin: create → ready → setup. Does what is left of it, when called again. */
-export async function openWorld(input: RolloutInput, state: RolloutState): Promise<World> {
+export async function openWorld(input: RolloutInput, state: RolloutState): Promise<void> {
   const world = state.world ?? (await start(input, state));
   if (input.agent === 'model' && world.agentRef === null) {
     state.stage = 'ready';
@@ -28,13 +28,17 @@ export async function openWorld(input: RolloutInput, state: RolloutState): Promi
   // A continuation starts from a version in which set-up was done.
   if (state.stage !== 'loop' && !input.from) await setUp(input, state, world);
   state.stage = 'loop';
-  return world;
 }
 
 async function start(input: RolloutInput, state: RolloutState): Promise<World> {
   state.stage = 'create';
   const key = createKey(state);
-  const common = { key, taskRef: input.taskRef, rolloutId: input.rolloutId, leaseS };
+  const common = {
+    key,
+    taskRef: input.taskRef,
+    rolloutId: input.rolloutId,
+    leaseS: leaseOf(input),
+  };
   const activities = activitiesFor('start', input.from ? 'create: fork' : 'create');
   state.open.push({ key, by: input.from ? 'fork' : 'create' });
   const sandbox = input.from
@@ -50,7 +54,7 @@ async function setUp(input: RolloutInput, state: RolloutState, world: World): Pr
     const done = await activitiesFor('run', `setup ${index}`, timeoutS).runCommand({
       key: commandKey(state, 'setup', index),
       sandboxId: world.sandboxId,
-      leaseS,
+      leaseS: leaseOf(input),
       taskRef: input.taskRef,
       list: 'setup',
       index,
@@ -72,9 +76,8 @@ async function setUp(input: RolloutInput, state: RolloutState, world: World): Pr
 export async function restoreWorld(
   input: RolloutInput,
   state: RolloutState,
-  world: World,
   to: { step: number; version: string; why: string },
-): Promise<World> {
+): Promise<void> {
   const key = restoreKey(state);
   const old = state.open.slice();
   state.open.push({ key, by: 'fork' });
@@ -85,7 +88,7 @@ export async function restoreWorld(
       key,
       taskRef: input.taskRef,
       rolloutId: input.rolloutId,
-      leaseS,
+      leaseS: leaseOf(input),
       version: to.version,
     });
   } catch (error) {
@@ -96,12 +99,11 @@ export async function restoreWorld(
       again: 'attempt',
     });
   }
-  const { agentRef, startVersion } = world;
-  const restored = enter(state, sandbox, { agentRef, startVersion });
+  const { agentRef, startVersion } = worldOf(state);
+  enter(state, sandbox, { agentRef, startVersion });
   state.restored.push({ step: to.step, version: to.version, sandboxId: sandbox.sandboxId });
   state.pending.push({ type: 'restored', ...to });
   await closeSandboxes(state, old);
-  return restored;
 }
 
 function enter(

@@ -12,7 +12,7 @@ import type {
   VerifyRequest,
   Version,
 } from '../../contracts/denv';
-import type { DenvClient } from '../../denv/client';
+import type { DenvClient, KeyedOptions } from '../../denv/client';
 import { DenvError } from '../../denv/errors';
 import { forkChildKey, sandboxIdOf, versionIdOf } from '../../denv/ids';
 
@@ -28,8 +28,15 @@ export interface FakeContext {
 export interface FakeHandlers {
   create: (request: CreateSandboxRequest, context: FakeContext) => Promise<void> | void;
   exec: (request: ExecRequest, context: FakeContext) => Promise<ExecReply> | ExecReply;
-  call: (request: CallRequest, context: FakeContext) => Promise<CallReply> | CallReply;
-  verify: (request: VerifyRequest, context: FakeContext) => Promise<VerifyReply> | VerifyReply;
+  /** Undefined: what the fake does by itself. */
+  call: (
+    request: CallRequest,
+    context: FakeContext,
+  ) => Promise<CallReply | undefined> | CallReply | undefined;
+  verify: (
+    request: VerifyRequest,
+    context: FakeContext & { version: string },
+  ) => Promise<VerifyReply> | VerifyReply;
   fork: (request: ForkRequest, context: FakeContext) => Promise<void> | void;
   renew: (sandboxId: string) => void;
   delete: (sandboxId: string) => Promise<void> | void;
@@ -113,11 +120,12 @@ export class FakeDenv {
   handlers: Partial<FakeHandlers> = {};
   readonly #operations = new Map<string, Promise<unknown>>();
   readonly #waiting = new Map<string, (why: 'cancelled' | 'released') => void>();
-  readonly #started: { key: string; resolve: () => void }[] = [];
+  readonly #started: { end: string; resolve: () => void }[] = [];
 
   readonly client: DenvClient = {
-    createSandbox: (request, { key }) =>
-      this.#keyed('create', key, sandboxIdOf(key), async (context) => {
+    createSandbox: (request, options) =>
+      this.#keyed('create', options, sandboxIdOf(options.key), async (context) => {
+        const { key } = context;
         this.created.set(key, request);
         await this.handlers.create?.(request, context);
         const base = request.version ?? versionIdOf(`${request.image}`);
@@ -130,15 +138,15 @@ export class FakeDenv {
         ),
       }),
     getSandbox: (id) => Promise.resolve(this.#sandbox(id)),
-    exec: (id, request, { key }) =>
-      this.#keyed('exec', key, id, (context) => {
+    exec: (id, request, options) =>
+      this.#keyed('exec', options, id, (context) => {
         this.#running(id);
         return this.handlers.exec?.(request, context) ?? this.#exec(request, context);
       }),
-    call: (id, request, { key }) =>
-      this.#keyed('call', key, id, async (context) => {
+    call: (id, request, options) =>
+      this.#keyed('call', options, id, async (context) => {
         this.#running(id);
-        const version = request.snapshot ? this.#freeze(key, id) : undefined;
+        const version = request.snapshot ? this.#freeze(options.key, id) : undefined;
         const reply = await this.#call(request, context, version);
         return version ? { ...reply, version } : reply;
       }),
@@ -146,23 +154,23 @@ export class FakeDenv {
     writeFile: () => Promise.reject(new Error('the fake has no files')),
     readTree: () => Promise.reject(new Error('the fake has no files')),
     writeTree: () => Promise.reject(new Error('the fake has no files')),
-    snapshot: (id, _request: SnapshotRequest, { key }) =>
-      this.#keyed('snapshot', key, id, () => this.#version(this.#freeze(key, id), id)),
-    fork: (id, request, { key }) => this.#fork(this.#freeze(key, id), request, key),
-    forkVersion: (version, request, { key }) => this.#fork(version, request, key),
-    verify: (id, request, { key }) =>
-      this.#keyed('verify', key, id, (context) => {
-        const version = this.#freeze(key, this.#sandbox(id).id);
-        return this.handlers.verify?.(request, context) ?? reward(version, 1);
+    snapshot: (id, _request: SnapshotRequest, options) =>
+      this.#keyed('snapshot', options, id, () => this.#version(this.#freeze(options.key, id), id)),
+    fork: (id, request, options) => this.#fork(this.#freeze(options.key, id), request, options),
+    forkVersion: (version, request, options) => this.#fork(version, request, options),
+    verify: (id, request, options) =>
+      this.#keyed('verify', options, id, (context) => {
+        const version = this.#freeze(options.key, this.#sandbox(id).id);
+        return this.handlers.verify?.(request, { ...context, version }) ?? reward(version, 1);
       }),
-    verifyVersion: (version, request, { key }) =>
-      this.#keyed('verify', key, version, (context) => {
+    verifyVersion: (version, request, options) =>
+      this.#keyed('verify', options, version, (context) => {
         const log = this.#frozen(version);
-        return this.handlers.verify?.(request, { ...context, log }) ?? reward(version, 1);
+        return this.handlers.verify?.(request, { ...context, log, version }) ?? reward(version, 1);
       }),
     getVersion: (version) => Promise.resolve(this.#version(version, null)),
     renew: async (id) => {
-      this.effects.push(`renew ${id}`);
+      this.#note(`renew ${id}`);
       this.handlers.renew?.(id);
       return this.#sandbox(id);
     },
@@ -188,10 +196,10 @@ export class FakeDenv {
       }),
   };
 
-  /** Resolves once an effect has begun whose key ends so. */
-  began(keyEnd: string): Promise<void> {
-    if (this.effects.some((effect) => effect.endsWith(keyEnd))) return Promise.resolve();
-    return new Promise((resolve) => this.#started.push({ key: keyEnd, resolve }));
+  /** Resolves once an effect has begun, or a lease was renewed, whose key or id ends so. */
+  began(end: string): Promise<void> {
+    if (this.effects.some((effect) => effect.endsWith(end))) return Promise.resolve();
+    return new Promise((resolve) => this.#started.push({ end, resolve }));
   }
 
   release(keyEnd: string): void {
@@ -215,16 +223,20 @@ export class FakeDenv {
       .map((e) => e.slice(kind.length + 1));
   }
 
+  #note(effect: string): void {
+    this.effects.push(effect);
+    for (const waiter of this.#started) if (effect.endsWith(waiter.end)) waiter.resolve();
+  }
+
   async #keyed<T>(
     kind: string,
-    key: string,
+    { key, signal }: KeyedOptions,
     sandboxId: string,
     effect: (context: FakeContext) => Promise<T> | T,
   ): Promise<T> {
     const running = this.#operations.get(key);
-    if (running) return running as Promise<T>;
-    this.effects.push(`${kind} ${key}`);
-    for (const waiter of this.#started) if (key.endsWith(waiter.key)) waiter.resolve();
+    if (running) return letGo(running as Promise<T>, signal); // of the same key, so of the same kind
+    this.#note(`${kind} ${key}`);
     const hang = (): Promise<'cancelled' | 'released'> =>
       new Promise((resolve) => {
         this.#waiting.set(key, (why) => {
@@ -236,16 +248,16 @@ export class FakeDenv {
     const outcome = (async () => effect({ key, sandboxId, log, hang }))();
     this.#operations.set(key, outcome);
     try {
-      return await outcome;
+      return await letGo(outcome, signal);
     } catch (error) {
       if (error instanceof DenvError && error.retryable) this.#operations.delete(key);
       throw error;
     }
   }
 
-  #fork(version: string, request: ForkRequest, key: string) {
-    const childKey = forkChildKey(key, 0);
-    return this.#keyed('fork', key, sandboxIdOf(childKey), async (context) => {
+  #fork(version: string, request: ForkRequest, options: KeyedOptions) {
+    const childKey = forkChildKey(options.key, 0);
+    return this.#keyed('fork', options, sandboxIdOf(childKey), async (context) => {
       await this.handlers.fork?.(request, context);
       const sandbox = this.#start(childKey, version, request);
       return { version, pausedMs: 1, children: [{ sandbox }] };
@@ -340,4 +352,13 @@ export class FakeDenv {
     if (state === 'running') return;
     throw new DenvError('sandbox_stopped', `sandbox ${id} is stopped`, { details: { stopped } });
   }
+}
+
+/** A caller that lets go stops waiting; the operation goes on. */
+function letGo<T>(outcome: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (!signal) return outcome;
+  const aborted = new Promise<never>((_resolve, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+  });
+  return Promise.race([outcome, aborted]);
 }

@@ -1,0 +1,84 @@
+import { DenvError } from '../../denv/errors';
+import { calls } from '../fakes/fake-model';
+import { FakeDenv, textReply } from '../fakes/fake-denv';
+import { openTemporal } from '../temporal-env';
+import type { RolloutSpec, TemporalEnv } from '../temporal-env';
+
+const write = calls(['write', { line: 'a' }]);
+const price = { promptUsdPerMTok: 1, completionUsdPerMTok: 1 };
+
+describe('limits of a rollout', () => {
+  let env: TemporalEnv;
+
+  beforeAll(async () => {
+    env = await openTemporal();
+  });
+
+  afterAll(() => env.close());
+
+  test.each([
+    ['max_steps', { limits: { maxSteps: 2 } }, 2],
+    ['max_tokens', { limits: { maxTokens: 30 } }, 2],
+    ['max_cost', { limits: { maxCostUsd: 0.5 }, model: { name: 'm', settings: {}, price } }, 1],
+    ['agent_timeout', { limits: { agentTimeoutS: 4 } }, 3],
+  ] as [string, RolloutSpec, number][])(
+    '%s stops the agent, and what it left is verified all the same',
+    async (stopReason, spec, steps) => {
+      const usage = {
+        promptTokens: 10,
+        completionTokens: 5,
+        costUsd: spec.model?.price ? 0.5 : null,
+      };
+      const model = Array.from({ length: 9 }, () => ({ ...(write as object), usage }));
+
+      const { result, fakes } = await env.run(spec, { model });
+
+      expect(result).toMatchObject({ outcome: 'scored', reward: 1, stopReason, steps });
+      expect(fakes.model.requests).toHaveLength(steps);
+      expect(fakes.denv.effectsOf('verify')).toHaveLength(1);
+    },
+  );
+
+  test('a tool call gets what is left of the agent’s time, and no more', async () => {
+    const denv = new FakeDenv();
+    const limits: number[] = [];
+    denv.handlers.call = ({ method, timeoutS }) => {
+      if (method !== 'tools/call') return undefined;
+      limits.push(timeoutS ?? 0);
+      return limits.length < 2 ? textReply('ok') : { timedOut: true, durationS: 8.4 };
+    };
+
+    const { result } = await env.run(
+      { limits: { agentTimeoutS: 11, toolTimeoutS: 600 } },
+      { denv, model: Array.from({ length: 9 }, () => write) },
+    );
+
+    expect(limits).toEqual([10, 8.5]);
+    expect(result).toMatchObject({ stopReason: 'agent_timeout', outcome: 'scored', workedS: 11 });
+  });
+
+  test('spent budget runs on over attempts: nothing starts from zero', async () => {
+    const denv = new FakeDenv();
+    denv.handlers.call = ({ method }, { key }) => {
+      if (method === 'tools/call' && key.includes('/1/step/3')) {
+        throw new DenvError('sandbox_not_found', 'gone');
+      }
+      return undefined;
+    };
+
+    const { result } = await env.run(
+      { limits: { maxSteps: 5 }, checkpoints: 'never' },
+      { denv, model: Array.from({ length: 9 }, () => write) },
+    );
+
+    expect(result).toMatchObject({ stopReason: 'max_steps', steps: 5, modelCalls: 5 });
+    expect(result.attempts).toHaveLength(2);
+    expect(result.usage.promptTokens).toBe(50);
+  });
+
+  test('an answer that its own length limit cut stops with max_tokens', async () => {
+    const { result } = await env.run({}, { model: [{ text: 'I wi', finishReason: 'length' }] });
+
+    expect(result).toMatchObject({ stopReason: 'max_tokens', outcome: 'scored' });
+  });
+});
