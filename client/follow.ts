@@ -34,8 +34,11 @@ export async function followBatch(
   try {
     return await watchBatch(rollouts, batchId, {
       onResult: (result, counts) => context.note(resultLine(result, counts)),
-      onQuiet: ({ running, ended, declared }) =>
-        context.note(`[${ended}/${declared}] ${running} running`),
+      onQuiet: ({ running, ended, declared }) => {
+        const how =
+          running === null ? 'no worker answers; see: rollouts status' : `${running} running`;
+        context.note(`[${ended}/${declared}] ${how}`);
+      },
     });
   } finally {
     process.off('SIGINT', onInterrupt);

@@ -11,8 +11,8 @@ import { batchProgress, batchWorkflowId, handle } from './rollouts';
 export interface WatchEvents {
   /** A rollout has a result. `ended` counts those so far, this one included. */
   onResult(result: RolloutResult, counts: { ended: number; declared: number }): void;
-  /** Nothing has ended for a while. */
-  onQuiet(counts: { running: number; ended: number; declared: number }): void;
+  /** Nothing has ended for a while. `running` is null when no worker answers. */
+  onQuiet(counts: { running: number | null; ended: number; declared: number }): void;
 }
 
 const pollMs = 500;
@@ -46,11 +46,21 @@ export async function watchBatch(
     }
     if (over || ended === rows.length) return batchReport(rollouts, batchId);
     if (Date.now() - lastNews > quietMs) {
-      const progress = await batchProgress(rollouts, batchId);
-      events.onQuiet({ running: progress?.running ?? 0, ended, declared: rows.length });
+      const running = await runningNow(rollouts, batchId);
+      events.onQuiet({ running, ended, declared: rows.length });
       lastNews = Date.now();
     }
     await sleep(pollMs);
+  }
+}
+
+async function runningNow(rollouts: Rollouts, batchId: string): Promise<number | null> {
+  try {
+    const asked = () => batchProgress(rollouts, batchId);
+    const progress = await rollouts.temporal.withDeadline(Date.now() + 5000, asked);
+    return progress?.running ?? 0;
+  } catch {
+    return null;
   }
 }
 

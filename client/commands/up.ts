@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -10,6 +11,7 @@ import { prepareHome } from '../settings';
 import { readStackState } from '../stack/state';
 import type { StackState } from '../stack/state';
 import { startStack } from '../stack/supervisor';
+import type { Stack } from '../stack/supervisor';
 import { stackLines } from './status';
 
 interface UpOptions {
@@ -43,29 +45,30 @@ What ends by itself is started again. Logs are in ${context.settings.paths.logs}
 /** Runs the stack in this process until a signal says to stop. A second signal does not wait for clean ends. */
 async function up(context: Context, options: UpOptions): Promise<void> {
   const { settings, env, print } = context;
-  const stopAsked = Promise.withResolvers<void>();
-  let stack: Awaited<ReturnType<typeof startStack>> | null = null;
-  let signals = 0;
+  const asked = new AbortController();
+  let stack: Stack | null = null;
   const onSignal = (): void => {
-    signals += 1;
-    stopAsked.resolve();
-    if (signals === 1) print('stopping; once more stops without waiting');
-    else void stack?.stop({ now: true }).finally(() => process.exit(130));
+    if (asked.signal.aborted) {
+      void stack?.stop({ now: true }).finally(() => process.exit(130));
+      return;
+    }
+    print('stopping; once more stops without waiting');
+    asked.abort();
   };
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal);
   const ports = { temporal: options.temporalPort, ui: options.uiPort, denv: options.denvPort };
-  stack = await startStack(settings, env, ports, print);
+  stack = await startStack(settings, env, ports, print, asked.signal);
   for (const line of stackLines(stack.state(), settings)) print(line);
   print('Ready. Try: rollouts run TASKSET. Ctrl-C stops everything.');
-  await keepAlive(stopAsked.promise);
+  await keepAlive(asked.signal);
   await stack.stop();
   print('stopped');
 }
 
 /** Children do not keep this process alive while one of them waits for its next start. */
-async function keepAlive(until: Promise<void>): Promise<void> {
+async function keepAlive(until: AbortSignal): Promise<void> {
   const timer = setInterval(() => {}, 60_000);
-  await until;
+  if (!until.aborted) await once(until, 'abort');
   clearInterval(timer);
 }
 
@@ -90,6 +93,8 @@ async function upDetached(context: Context): Promise<void> {
   closeSync(log);
   let ended = false;
   child.once('exit', () => (ended = true));
+  // It is out of reach of this terminal until it is ready.
+  process.once('SIGINT', () => child.kill('SIGTERM'));
   const state = await awaitReady(
     () => readStackState(settings.paths.run),
     () => ended,

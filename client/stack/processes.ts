@@ -1,10 +1,11 @@
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** A process that a later one can find again: a pid alone may have gone to somebody else since. */
 export interface ProcessId {
   pid: number;
-  /** Clock ticks since boot, from /proc; null where there is no /proc. */
+  /** Clock ticks since boot, or whatever ps says; null for a process that has ended. */
   startTime: string | null;
 }
 
@@ -63,6 +64,7 @@ export function removePidFile(path: string): void {
 }
 
 function startTimeOf(pid: number): string | null {
+  if (!existsSync('/proc/self/stat')) return startTimeByPs(pid);
   let stat: string;
   try {
     stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
@@ -72,4 +74,17 @@ function startTimeOf(pid: number): string | null {
   // The command stands in parentheses and may hold anything, so fields are counted after the last one.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return fields[0] === 'Z' ? null : (fields[19] ?? null);
+}
+
+/** Where there is no /proc, as on macOS. */
+function startTimeByPs(pid: number): string | null {
+  try {
+    const said = execFileSync('ps', ['-o', 'stat=,lstart=', '-p', String(pid)], {
+      encoding: 'utf8',
+    });
+    const [state = 'Z', ...started] = said.trim().split(/\s+/);
+    return state.startsWith('Z') ? null : started.join(' ');
+  } catch {
+    return null;
+  }
 }

@@ -24,7 +24,10 @@ export interface StackPorts {
 
 export interface Stack {
   state(): StackState;
-  /** Ends all it started; sandboxes become `stopped` and a later start goes on with them. */
+  /**
+   * Ends all it started; sandboxes become `stopped` and a later start goes on with them. Asked again with `now`, it no longer
+   * waits for the services to finish what they do.
+   */
   stop(options?: { now: boolean }): Promise<void>;
 }
 
@@ -34,6 +37,7 @@ const supervisorPid = (settings: Settings) => join(settings.paths.run, 'supervis
 /**
  * Starts Temporal, the denv server and the worker, waits until all answer, and starts again what ends. What the environment
  * names (TEMPORAL_ADDRESS, DENV_SERVER) is used and not started. One stack a home: a second one is refused.
+ * @param signal  gives the start up
  * @throws UserError; nothing of it is running then
  */
 export async function startStack(
@@ -41,6 +45,7 @@ export async function startStack(
   env: NodeJS.ProcessEnv,
   ports: StackPorts,
   say: (line: string) => void,
+  signal?: AbortSignal,
 ): Promise<Stack> {
   prepareHome(settings.paths);
   const lock = takeLock(settings.paths.run);
@@ -61,15 +66,21 @@ export async function startStack(
     services.push(service);
     return service;
   };
-  const stop = async (options?: { now: boolean }): Promise<void> => {
+  const stopAll = async (): Promise<void> => {
     for (const service of services.toReversed()) {
       if (service.state().state !== 'stopped') say(`stopping ${service.name}`);
-      await service.stop(options);
+      await service.stop();
     }
     if (!settings.denvServer && services.length > 0) await shutDownSandboxes(settings, env, say);
     removeStackState(settings.paths.run);
     removePidFile(supervisorPid(settings));
     lock.release();
+  };
+  let stopped: Promise<void> | null = null;
+  const stop = (options?: { now: boolean }): Promise<void> => {
+    if (options?.now) for (const service of services) void service.stop({ now: true });
+    stopped ??= stopAll();
+    return stopped;
   };
 
   try {
@@ -92,18 +103,31 @@ export async function startStack(
     if (denv.port !== null) first.push(start(denvService(places, { ...denv, port: denv.port })));
     if (temporal.start) first.push(start(temporalService(places, temporal.start)));
     for (const service of first) say(`starting ${service.name}`);
-    await Promise.all(first.map((service) => service.ready));
+    await unlessAborted(Promise.all(first.map((service) => service.ready)), signal);
     say('starting worker');
     const addresses = { temporal: temporal.address, denv: denv.address, denvApiKey: denv.apiKey };
-    await start(workerService(places, addresses)).ready;
+    await unlessAborted(start(workerService(places, addresses)).ready, signal);
     state.ready = true;
     write();
   } catch (error) {
-    await stop({ now: false });
+    await stop();
     throw error instanceof UserError ? error : new UserError(reasonOf(error));
   }
   const running = state;
   return { state: () => running, stop };
+}
+
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (!signal) return work;
+  const aborted = Promise.withResolvers<never>();
+  const onAbort = (): void => aborted.reject(new UserError('the start was given up'));
+  if (signal.aborted) onAbort();
+  signal.addEventListener('abort', onAbort);
+  try {
+    return await Promise.race([work, aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
 }
 
 /** What a supervisor that was killed has left: its services have no keeper, so they are ended and started anew. */
