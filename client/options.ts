@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import { InvalidArgumentError } from 'commander';
 
 export function portNumber(text: string): number {
@@ -25,4 +26,8 @@ export function choice<T extends string>(values: readonly T[]): (text: string) =
 /** For an option that may be given again. */
 export function collect(text: string, before: string[] | undefined): string[] {
   return [...(before ?? []), text];
+}
+
+export function collectFolder(text: string, before: string[] | undefined): string[] {
+  return collect(resolve(text), before);
 }

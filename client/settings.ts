@@ -9,6 +9,8 @@ export interface Paths {
   temporalDb: string;
   denvData: string;
   denvKey: string;
+  /** Trees that sandboxes may be made from. */
+  images: string;
   blobs: string;
   ledger: string;
   owner: string;
@@ -54,6 +56,7 @@ function pathsIn(home: string): Paths {
     temporalDb: join(home, 'temporal', 'temporal.db'),
     denvData: join(home, 'denv'),
     denvKey: join(home, 'denv', 'key'),
+    images: join(home, 'images'),
     blobs: join(home, 'blobs'),
     ledger: join(home, 'ledger.db'),
     owner: join(home, 'owner'),
@@ -66,7 +69,13 @@ function pathsIn(home: string): Paths {
 /** Makes the folders of a home, readable by its owner alone. Idempotent. */
 export function prepareHome(paths: Paths): void {
   mkdirSync(paths.home, { recursive: true, mode: 0o700 });
-  for (const folder of [dirname(paths.temporalDb), paths.denvData, paths.logs, paths.run]) {
+  for (const folder of [
+    dirname(paths.temporalDb),
+    paths.denvData,
+    paths.images,
+    paths.logs,
+    paths.run,
+  ]) {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
   }
 }

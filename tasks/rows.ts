@@ -9,6 +9,7 @@ import { mergeDefaults } from './merge';
 import { fieldName, formatRefusal, TasksetRefusedError } from './refusals';
 import type { Complaint, FieldPath, Refusal } from './refusals';
 import { unsupportedValues } from './supported';
+import type { ImagePlaces } from './supported';
 
 export interface LoadedTaskset {
   name: string;
@@ -20,13 +21,9 @@ export interface LoadedTaskset {
 
 /**
  * Reads a taskset and checks all of it: every row, every field, every file it names. Reads only.
- * @param imagesAreHere  the denv server runs on this machine, so an image that is not there is refused now
  * @throws TasksetRefusedError with all that is wrong, by file, line, row and field
  */
-export async function loadTaskset(
-  path: string,
-  options: { imagesAreHere: boolean },
-): Promise<LoadedTaskset> {
+export async function loadTaskset(path: string, places: ImagePlaces): Promise<LoadedTaskset> {
   const source = parseTaskset(path, await readTasksetFile(path));
   const folder = dirname(resolve(path));
   const refusals: Refusal[] = [];
@@ -51,7 +48,7 @@ export async function loadTaskset(
     const merged = mergeDefaults(source.defaults.value, row.value);
     const id = rowId(row.value);
     const label = id === undefined ? `row ${i + 1}` : `task "${id}"`;
-    const complaints = rowComplaints(row.value, merged, folder, options);
+    const complaints = rowComplaints(row.value, merged, folder, places);
     if (id !== undefined) {
       const before = firstLines.get(id);
       const message = `used before, on line ${before}`;
@@ -98,12 +95,12 @@ function rowComplaints(
   row: unknown,
   merged: unknown,
   folder: string,
-  options: { imagesAreHere: boolean },
+  places: ImagePlaces,
 ): Complaint[] {
   if (typeof row !== 'object' || row === null || Array.isArray(row)) {
     return [{ path: [], message: 'not a task', remedy: 'give a mapping with `id` and `prompt`' }];
   }
-  const unsupported = unsupportedValues(merged, options);
+  const unsupported = unsupportedValues(merged, places);
   const named = new Set(unsupported.map(({ path }) => path.join('.')));
   const others = complaintsOf(Task, merged).filter(
     // An environment that is not there at all has been complained of as its missing image.

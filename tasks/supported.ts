@@ -1,4 +1,5 @@
-import { existsSync } from 'node:fs';
+import { existsSync, realpathSync } from 'node:fs';
+import { dirname, relative } from 'node:path';
 import type { Complaint, FieldPath } from './refusals';
 
 /** What a taskset may ask for by name and the embedded target cannot give. Anything else unknown is a slip of the pen. */
@@ -30,8 +31,16 @@ export function unsupportedField(path: string): { message: string; remedy: strin
   return unsupportedFields[path];
 }
 
+/** Where images are looked for. */
+export interface ImagePlaces {
+  /** The denv server runs on this machine, so an image that is not there is refused now. */
+  imagesAreHere: boolean;
+  /** The folders that the server takes images from; unset where nobody knows. */
+  imageDirs?: string[];
+}
+
 /** Complaints about values that are of the right type and that the embedded target cannot honour. */
-export function unsupportedValues(task: unknown, options: { imagesAreHere: boolean }): Complaint[] {
+export function unsupportedValues(task: unknown, places: ImagePlaces): Complaint[] {
   const complaints: Complaint[] = [];
   const complain = (path: FieldPath, message: string, remedy: string) =>
     complaints.push({ path, message, remedy });
@@ -67,20 +76,35 @@ export function unsupportedValues(task: unknown, options: { imagesAreHere: boole
   } else if (image === undefined && version === undefined) {
     complain(['environment', 'image'], 'missing', imageRemedy);
   } else if (typeof image === 'string') {
-    complaints.push(...imageComplaints(image, ['environment', 'image'], options.imagesAreHere));
+    complaints.push(...imageComplaints(image, ['environment', 'image'], places));
   }
   const verifierImage = value('verifier', 'image');
   if (typeof verifierImage === 'string') {
-    complaints.push(
-      ...imageComplaints(verifierImage, ['verifier', 'image'], options.imagesAreHere),
-    );
+    complaints.push(...imageComplaints(verifierImage, ['verifier', 'image'], places));
   }
   return complaints;
 }
 
 const imageRemedy = 'say `host` (this machine\u2019s own programs), `dir:/path` or `tar:/path.tar`';
 
-function imageComplaints(image: string, path: FieldPath, imagesAreHere: boolean): Complaint[] {
+function isBelow(place: string, folders: string[] | undefined): boolean {
+  if (!folders) return true;
+  const real = realpathSync(place);
+  return folders.some((folder) => {
+    const way = relative(existsSync(folder) ? realpathSync(folder) : folder, real);
+    return way !== '..' && !way.startsWith('../');
+  });
+}
+
+function outside(place: string, path: FieldPath, folders: string[]): Complaint {
+  return {
+    path,
+    message: `the denv server takes images from ${folders.join(', ')} alone, and ${place} is not there`,
+    remedy: `start the stack with: rollouts up --image-dir ${dirname(place)}`,
+  };
+}
+
+function imageComplaints(image: string, path: FieldPath, places: ImagePlaces): Complaint[] {
   if (image === 'host') return [];
   const found = /^(dir|tar):(.+)$/.exec(image);
   const place = found?.[2];
@@ -97,8 +121,9 @@ function imageComplaints(image: string, path: FieldPath, imagesAreHere: boolean)
       },
     ];
   }
-  if (imagesAreHere && !existsSync(place)) {
+  if (!places.imagesAreHere) return [];
+  if (!existsSync(place)) {
     return [{ path, message: `there is no ${place}`, remedy: 'make it, or name another image' }];
   }
-  return [];
+  return isBelow(place, places.imageDirs) ? [] : [outside(place, path, places.imageDirs ?? [])];
 }

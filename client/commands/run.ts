@@ -14,6 +14,7 @@ import { choice, collect, wholeNumberFrom } from '../options';
 import { chooseTasks, planBatch } from '../plan';
 import type { BatchPlan, RunRequest } from '../plan';
 import { startBatch } from '../rollouts';
+import { readStackState } from '../stack/state';
 import { followBatch, printReport } from '../follow';
 
 interface RunOptions {
@@ -81,7 +82,10 @@ Exit codes: 0 all scored, 3 some are not, 2 bad usage or a refused taskset, 1 an
 async function run(context: Context, file: string, options: RunOptions): Promise<void> {
   const { settings } = context;
   const taskset = await refusing(() =>
-    loadTaskset(file, { imagesAreHere: settings.denvServer === null }),
+    loadTaskset(file, {
+      imagesAreHere: settings.denvServer === null,
+      imageDirs: readStackState(settings.paths.run)?.denv.imageDirs ?? undefined,
+    }),
   );
   const request: RunRequest = {
     batchId: options.batch ?? newBatchId(taskset.name),

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import type { Context } from '../context';
 import { UserError } from '../errors';
-import { portNumber } from '../options';
+import { collectFolder, portNumber } from '../options';
 import { prepareHome } from '../settings';
 import { readStackState } from '../stack/state';
 import type { StackState } from '../stack/state';
@@ -19,6 +19,7 @@ interface UpOptions {
   temporalPort: number;
   uiPort: number;
   denvPort: number;
+  imageDir?: string[];
 }
 
 export function addUp(program: Command, context: Context): void {
@@ -29,6 +30,11 @@ export function addUp(program: Command, context: Context): void {
     .option('--temporal-port <n>', 'port of Temporal; 0: any that is free', portNumber, 7233)
     .option('--ui-port <n>', "port of Temporal's web page; 0: any", portNumber, 8233)
     .option('--denv-port <n>', 'port of the denv server; 0: any', portNumber, 7300)
+    .option(
+      '--image-dir <folder>',
+      'let tasks use dir: and tar: images below it; again for more',
+      collectFolder,
+    )
     .addHelpText(
       'after',
       `
@@ -56,8 +62,9 @@ async function up(context: Context, options: UpOptions): Promise<void> {
     asked.abort();
   };
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal);
-  const ports = { temporal: options.temporalPort, ui: options.uiPort, denv: options.denvPort };
-  stack = await startStack(settings, env, ports, print, asked.signal);
+  const { temporalPort: temporal, uiPort: ui, denvPort: denv, imageDir: imageDirs } = options;
+  const chosen = { temporal, ui, denv, imageDirs };
+  stack = await startStack(settings, env, chosen, print, asked.signal);
   for (const line of stackLines(stack.state(), settings)) print(line);
   print('Ready. Try: rollouts run TASKSET. Ctrl-C stops everything.');
   await keepAlive(asked.signal);

@@ -51,7 +51,7 @@ export function temporalService(
 
 export function denvService(
   { settings, env }: Places,
-  { port, apiKey }: { port: number; apiKey: string },
+  { port, apiKey, imageDirs }: { port: number; apiKey: string; imageDirs: string[] },
 ): ServiceSpec {
   return {
     name: 'denv',
@@ -61,7 +61,7 @@ export function denvService(
       join(dist, 'denv', 'server', 'main.js'),
       ...flags({ data: settings.paths.denvData, host: '127.0.0.1', port }),
     ],
-    env: { ...env, DENV_API_KEY: apiKey },
+    env: { ...env, DENV_API_KEY: apiKey, DENV_IMAGE_DIRS: imageDirs.join(':') },
     ...files(settings, 'denv'),
     isReady: async (log) => saysReady(log),
     readyS: 60,

@@ -20,7 +20,11 @@ export const StackState = z.object({
   /** All services have answered once. */
   ready: z.boolean(),
   temporal: z.object({ address: z.string(), namespace: z.string(), ui: z.string().nullable() }),
-  denv: z.object({ address: z.string() }),
+  denv: z.object({
+    address: z.string(),
+    /** The folders it takes images from; null where somebody else runs it. */
+    imageDirs: z.array(z.string()).nullable(),
+  }),
   services: z.array(ServiceState),
 });
 export type StackState = z.infer<typeof StackState>;

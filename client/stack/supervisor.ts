@@ -16,10 +16,13 @@ import { removeStackState, writeStackState } from './state';
 import type { StackState } from './state';
 import { findTemporalCli } from './temporal-cli';
 
-export interface StackPorts {
+export interface StackOptions {
+  /** Ports; 0 for any that is free. */
   temporal: number;
   ui: number;
   denv: number;
+  /** Folders that images may be taken from, beside `images` in the home and DENV_IMAGE_DIRS. */
+  imageDirs?: string[];
 }
 
 export interface Stack {
@@ -43,7 +46,7 @@ const supervisorPid = (settings: Settings) => join(settings.paths.run, 'supervis
 export async function startStack(
   settings: Settings,
   env: NodeJS.ProcessEnv,
-  ports: StackPorts,
+  options: StackOptions,
   say: (line: string) => void,
   signal?: AbortSignal,
 ): Promise<Stack> {
@@ -85,22 +88,22 @@ export async function startStack(
 
   try {
     await endLeftovers(settings, say);
-    const temporal = await planTemporal(settings, ports);
-    const denv = await planDenv(settings, ports);
+    const temporal = await planTemporal(settings, options);
+    const denv = await planDenv(settings, env, options);
     writePidFile(supervisorPid(settings), processIdOf(process.pid));
     state = {
       supervisor: processIdOf(process.pid),
       startedAt: new Date().toISOString(),
       ready: false,
       temporal: { address: temporal.address, namespace: settings.namespace, ui: temporal.ui },
-      denv: { address: denv.address },
+      denv: { address: denv.address, imageDirs: denv.imageDirs },
       services: [],
     };
     write();
     const places = { settings, env };
     // The way down is this order reversed: worker, Temporal, denv.
     const first: Service[] = [];
-    if (denv.port !== null) first.push(start(denvService(places, { ...denv, port: denv.port })));
+    if (denv.port !== null) first.push(start(denvService(places, denv)));
     if (temporal.start) first.push(start(temporalService(places, temporal.start)));
     for (const service of first) say(`starting ${service.name}`);
     await unlessAborted(Promise.all(first.map((service) => service.ready)), signal);
@@ -142,7 +145,7 @@ export async function endLeftovers(settings: Settings, say: (line: string) => vo
   }
 }
 
-async function planTemporal(settings: Settings, ports: StackPorts) {
+async function planTemporal(settings: Settings, ports: StackOptions) {
   const address = settings.temporalAddress;
   if (address) {
     const trouble = await temporalTrouble(address, settings.namespace);
@@ -161,18 +164,25 @@ async function planTemporal(settings: Settings, ports: StackPorts) {
   };
 }
 
-async function planDenv(settings: Settings, ports: StackPorts) {
+async function planDenv(settings: Settings, env: NodeJS.ProcessEnv, options: StackOptions) {
   if (settings.denvServer) {
     if (settings.denvApiKey === null) {
       throw new UserError(
         `DENV_SERVER is ${settings.denvServer}, and its key is needed in DENV_API_KEY`,
       );
     }
-    return { address: settings.denvServer, apiKey: settings.denvApiKey, port: null };
+    return {
+      address: settings.denvServer,
+      apiKey: settings.denvApiKey,
+      port: null,
+      imageDirs: null,
+    };
   }
-  const port = await claimPort(ports.denv, 'the denv server', '--denv-port');
+  const port = await claimPort(options.denv, 'the denv server', '--denv-port');
   const apiKey = settings.denvApiKey ?? embeddedDenvKey(settings.paths);
-  return { address: `http://127.0.0.1:${port}`, apiKey, port };
+  const given = (env['DENV_IMAGE_DIRS'] ?? '').split(':').filter((folder) => folder !== '');
+  const imageDirs = [settings.paths.images, ...given, ...(options.imageDirs ?? [])];
+  return { address: `http://127.0.0.1:${port}`, apiKey, port, imageDirs };
 }
 
 /** Ends what the embedded denv server has running in sandboxes. Success when there is nothing. */

@@ -207,6 +207,17 @@ tasks:
     expect(await refusalOf('set.yaml', text)).toEqual([`set.yaml:${told}`]);
   });
 
+  it('refuses an image that lies where the server takes none from', async () => {
+    const file = join(dir, 'set.yaml');
+    await writeFile(file, whole(`{image: "dir:${dir}"}`));
+    const places = (imageDirs: string[]) => ({ imagesAreHere: true, imageDirs });
+
+    expect((await loadTaskset(file, places(['/no/such', dir]))).tasks).toHaveLength(1);
+    await expect(loadTaskset(file, places(['/home/images']))).rejects.toThrow(
+      `the denv server takes images from /home/images alone, and ${dir} is not there; start the stack with: rollouts up --image-dir ${tmpdir()}`,
+    );
+  });
+
   it('says of a fault in the defaults where it stands, once', async () => {
     const text = good.replace('{maxSteps: 20,', '{maxSteps: 20, maxStep: 1,');
 

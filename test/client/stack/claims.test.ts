@@ -60,7 +60,7 @@ describe('what a stack claims for itself', () => {
       startedAt: '2026-01-01T00:00:00.000Z',
       ready: true,
       temporal: { address: '127.0.0.1:1', namespace: 'default', ui: null },
-      denv: { address: 'http://127.0.0.1:2' },
+      denv: { address: 'http://127.0.0.1:2', imageDirs: null },
       services: [],
     };
     writeStackState(dir, state);
