@@ -12,6 +12,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { build } from 'esbuild';
 import type { ExecHandle } from '../../../denv/drivers/driver';
+import { createCgroups } from '../../../denv/drivers/linux/cgroups';
 import { createLinuxDriver } from '../../../denv/drivers/linux/driver';
 import { layoutOf } from '../../../denv/drivers/linux/layout';
 import { argumentsOf } from '../../../denv/drivers/linux/processes';
@@ -123,9 +124,7 @@ test('remnants without an owner are listed and removed', async () => {
   await driver.open();
   const layout = layoutOf(dataDir);
   mkdirSync(path.join(layout.records, 'only-a-record/execs/x'), { recursive: true });
-  mkdirSync(path.join('/sys/fs/cgroup/pids', layout.cgroup, 'only-a-cgroup/x'), {
-    recursive: true,
-  });
+  createCgroups().makeParent(`${layout.cgroup}/only-a-cgroup/x`);
   mkdirSync(path.join(layout.runcRoot, 'only-runc'));
 
   const remnants = ['only-a-cgroup', 'only-a-record', 'only-runc'];
