@@ -1,22 +1,21 @@
-import { APIConnectionError, APIConnectionTimeoutError, APIError } from 'openai';
+import { APIConnectionError, APIError } from 'openai';
 import { ModelError } from './model';
 
 const overflowWords =
   /context[ _]length|maximum context|context window|prompt is too long|too many (input )?tokens|input is too long/i;
 const refusalWords = /content[ _]?(policy|filter)|safety system|flagged/i;
 
+/** Nobody was there, so nobody can have worked on the request. */
+const neverArrived = /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH/;
+
 /** What the official client threw, as a ModelError that names the endpoint. `what` says which request it was. */
 export function modelErrorOf(error: unknown, what: string): ModelError {
   if (error instanceof ModelError) return error;
-  if (error instanceof APIConnectionTimeoutError) {
-    return new ModelError('ModelUnavailable', `no answer in time from ${what}`, {
-      cause: error,
-      answered: false,
-    });
-  }
   if (error instanceof APIConnectionError) {
-    return new ModelError('ModelUnavailable', `no answer from ${what}: ${causeOf(error)}`, {
+    const cause = causeOf(error);
+    return new ModelError('ModelUnavailable', `no answer from ${what}: ${cause}`, {
       cause: error,
+      answered: neverArrived.test(cause),
     });
   }
   if (error instanceof APIError) return statusError(error, what);
@@ -58,7 +57,9 @@ function retryAfterOf(headers: Headers | undefined): number | undefined {
   return Number.isNaN(at) ? undefined : Math.max(0, (at - Date.now()) / 1000);
 }
 
+/** The innermost message: the client's own say little. */
 function causeOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  return error.cause instanceof Error ? causeOf(error.cause) : error.message;
+  if (typeof error !== 'object' || error === null) return String(error);
+  if ('cause' in error && error.cause) return causeOf(error.cause);
+  return 'message' in error ? String(error.message) : 'no reason given';
 }

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import OpenAI from 'openai';
 import { Agent, fetch as undiciFetch } from 'undici';
 import type { ModelReply } from '../contracts/trajectory';
+import { ModelError } from './model';
 import type { ModelRequest } from './model';
 import { modelErrorOf } from './openai-errors';
 import { chatMessages, chatTools } from './openai-messages';
@@ -30,6 +31,9 @@ export async function completeOpenAi(
 ): Promise<ModelReply> {
   const client = clientOf(endpoint, request.timeoutS);
   const { settings } = request.model;
+  const what = `${modelName} at ${endpoint.baseUrl}`;
+  // The client's own timeout ends with the headers; a body that never comes must not hold us either.
+  const timeout = AbortSignal.timeout(request.timeoutS * 1000);
   const startedAt = performance.now();
   let body: unknown;
   try {
@@ -45,11 +49,18 @@ export async function completeOpenAi(
         ...settings.extraBody,
         stream: false,
       },
-      { signal, headers: { 'Idempotency-Key': digest(request.key) } },
+      {
+        signal: AbortSignal.any([signal, timeout]),
+        headers: { 'Idempotency-Key': digest(request.key) },
+      },
     );
   } catch (error) {
     if (signal.aborted) throw signal.reason;
-    throw modelErrorOf(error, `${modelName} at ${endpoint.baseUrl}`);
+    if (timeout.aborted) {
+      const message = `no answer from ${what} within ${request.timeoutS} s`;
+      throw new ModelError('ModelUnavailable', message, { cause: error, answered: false });
+    }
+    throw modelErrorOf(error, what);
   }
   return replyOf(body, request.model, (performance.now() - startedAt) / 1000);
 }
@@ -64,7 +75,7 @@ function clientOf(endpoint: Endpoint, timeoutS: number): OpenAI {
     project: null,
     webhookSecret: null,
     maxRetries: 0,
-    timeout: timeoutS * 1000,
+    timeout: timeoutS * 1000 + 1000,
     logLevel: 'off',
     defaultHeaders: endpoint.apiKey === null ? { Authorization: null } : {},
     fetch: undiciFetch as unknown as typeof fetch, // the same function, typed by its own package

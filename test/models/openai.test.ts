@@ -1,0 +1,367 @@
+import type { ModelChoice } from '../../contracts/rollout';
+import { ModelError } from '../../models/model';
+import type { ModelRequest } from '../../models/model';
+import { createModels } from '../../models/router';
+import { completion, json, startChatServer } from './chat-server';
+import type { Answer } from './chat-server';
+
+const choice: ModelChoice = { name: 'openai/m', settings: {}, price: null };
+
+const request = (more: Partial<ModelRequest> = {}): ModelRequest => ({
+  key: 'rollout/b/t/0/1/step/1/model',
+  model: choice,
+  messages: [{ role: 'user', parts: [{ type: 'text', text: 'Mend it.' }] }],
+  tools: [],
+  timeoutS: 5,
+  ...more,
+});
+
+/** Asks an endpoint that answers so, once. */
+async function ask(
+  answer: Answer,
+  more: Partial<ModelRequest> = {},
+  options: { key?: boolean; signal?: AbortSignal } = {},
+) {
+  const server = await startChatServer(answer);
+  const models = createModels({
+    openaiBaseUrl: server.baseUrl,
+    scriptedBaseUrl: null,
+    keys: options.key ? [{ baseUrl: `${server.baseUrl}/`, apiKey: 'sk-secret' }] : [],
+  });
+  try {
+    const signal = options.signal ?? new AbortController().signal;
+    const outcome = await models.complete(request(more), { signal }).then(
+      (reply) => ({ reply, error: null }),
+      (error: unknown) => ({ reply: null, error }),
+    );
+    return { ...outcome, seen: server.seen };
+  } finally {
+    await server.close();
+  }
+}
+
+describe('a chat completion', () => {
+  test('is asked for with the settings given and none besides', async () => {
+    const settings = {
+      temperature: 0.5,
+      topP: 0.9,
+      seed: 7,
+      maxOutputTokens: 99,
+      extraBody: { top_k: 3 },
+    };
+    const model = { ...choice, settings };
+    const tools = [{ name: 'look', description: 'Looks', inputSchema: { type: 'object' } }];
+
+    const { seen } = await ask(json(completion({ content: 'done' })), { model, tools });
+
+    expect(seen).toHaveLength(1);
+    expect(seen[0]?.path).toBe('/v1/chat/completions');
+    expect(seen[0]?.body).toEqual({
+      model: 'm',
+      messages: [{ role: 'user', content: 'Mend it.' }],
+      tools: [
+        {
+          type: 'function',
+          function: { name: 'look', description: 'Looks', parameters: { type: 'object' } },
+        },
+      ],
+      temperature: 0.5,
+      top_p: 0.9,
+      seed: 7,
+      max_tokens: 99,
+      top_k: 3,
+      stream: false,
+    });
+  });
+
+  test('gives text, usage and cost', async () => {
+    const price = { promptUsdPerMTok: 10, completionUsdPerMTok: 50 };
+
+    const { reply } = await ask(json(completion({ content: 'done' })), {
+      model: { ...choice, price },
+    });
+
+    expect(reply).toMatchObject({
+      text: 'done',
+      toolCalls: [],
+      finishReason: 'stop',
+      model: 'm-2026',
+      usage: { promptTokens: 100, completionTokens: 20, costUsd: 0.002 },
+    });
+    expect(reply?.durationS).toBeGreaterThan(0);
+  });
+
+  test('gives tool calls; arguments that are no JSON object are kept as they were written', async () => {
+    const call = (id: string, args: unknown) => ({
+      id,
+      type: 'function',
+      function: { name: 'write', arguments: args },
+    });
+    const tool_calls = [
+      call('a', '{"line":"x"}'),
+      call('b', '{"line":'),
+      call('c', '[1]'),
+      call('d', ''),
+      call('e', { line: 'y' }),
+    ];
+
+    const { reply } = await ask(json(completion({ content: null, tool_calls })));
+
+    expect(reply?.finishReason).toBe('tool_calls');
+    expect(reply?.toolCalls).toEqual([
+      { id: 'a', name: 'write', arguments: { line: 'x' } },
+      { id: 'b', name: 'write', arguments: null, rawArguments: '{"line":' },
+      { id: 'c', name: 'write', arguments: null, rawArguments: '[1]' },
+      { id: 'd', name: 'write', arguments: {} },
+      { id: 'e', name: 'write', arguments: { line: 'y' } },
+    ]);
+  });
+
+  test('keeps token ids and log-probabilities when they are given', async () => {
+    const more = { token_ids: [1, 2], logprobs: { content: [{ token: 'a', logprob: -0.5 }] } };
+
+    const { reply } = await ask(json(completion({ content: 'x' }, more)));
+
+    expect(reply).toMatchObject({ tokenIds: [1, 2], logprobs: [-0.5] });
+  });
+
+  test.each([
+    ['content_filter', {}, 'refused'],
+    ['stop', { refusal: 'I cannot' }, 'refused'],
+    ['length', {}, 'length'],
+  ])('finish reason %s with %j is %s', async (finish_reason, message, expected) => {
+    const { reply } = await ask(json(completion({ content: 'x', ...message }, { finish_reason })));
+
+    expect(reply?.finishReason).toBe(expected);
+  });
+
+  test('shows a whole transcript: images after the step’s tool messages, broken arguments as JSON', async () => {
+    const messages: ModelRequest['messages'] = [
+      { role: 'system', text: 'Be brief.' },
+      { role: 'user', parts: [{ type: 'text', text: 'Mend it.' }] },
+      {
+        role: 'assistant',
+        text: '',
+        toolCalls: [
+          { id: 'a', name: 'look', arguments: { x: 1 } },
+          { id: 'b', name: 'look', arguments: null, rawArguments: '{"x":' },
+        ],
+      },
+      {
+        role: 'tool',
+        toolCallId: 'a',
+        name: 'look',
+        isError: false,
+        parts: [{ type: 'image', mimeType: 'image/png', base64: 'AAAA' }],
+      },
+      {
+        role: 'tool',
+        toolCallId: 'b',
+        name: 'look',
+        isError: true,
+        parts: [{ type: 'text', text: 'no JSON' }],
+      },
+    ];
+
+    const { seen } = await ask(json(completion({ content: 'x' })), { messages });
+
+    expect(seen[0]?.body.messages).toEqual([
+      { role: 'system', content: 'Be brief.' },
+      { role: 'user', content: 'Mend it.' },
+      {
+        role: 'assistant',
+        content: null,
+        tool_calls: [
+          { id: 'a', type: 'function', function: { name: 'look', arguments: '{"x":1}' } },
+          {
+            id: 'b',
+            type: 'function',
+            function: { name: 'look', arguments: '{"invalid_arguments":"{\\"x\\":"}' },
+          },
+        ],
+      },
+      { role: 'tool', tool_call_id: 'a', content: '(no output)' },
+      { role: 'tool', tool_call_id: 'b', content: 'no JSON' },
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: 'Images of tool call a:' },
+          { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } },
+        ],
+      },
+    ]);
+  });
+});
+
+describe('trouble with an endpoint', () => {
+  const apiError = (message: string, code: string | null = null) => ({
+    error: { message, code, type: 'x' },
+  });
+
+  test.each([
+    [401, apiError('bad key'), 'ModelUnauthorized'],
+    [403, apiError('not for you'), 'ModelUnauthorized'],
+    [400, apiError('too long', 'context_length_exceeded'), 'ContextOverflow'],
+    [400, apiError("This model's maximum context length is 8192 tokens"), 'ContextOverflow'],
+    [400, apiError('blocked', 'content_policy_violation'), 'ModelRefused'],
+    [400, apiError('unknown field'), 'ModelRequestInvalid'],
+    [404, apiError('no such model'), 'ModelRequestInvalid'],
+    [429, apiError('slow down'), 'ModelRateLimited'],
+    [500, apiError('oops'), 'ModelUnavailable'],
+    [503, apiError('overloaded'), 'ModelUnavailable'],
+  ])('%d %j is %s, after one request', async (status, body, code) => {
+    const { error, seen } = await ask(json(body, status));
+
+    expect(error).toBeInstanceOf(ModelError);
+    expect(error).toMatchObject({ code, answered: true });
+    expect((error as ModelError).message).toMatch(new RegExp(`^${status} from m at http://127`));
+    expect(seen).toHaveLength(1);
+  });
+
+  test.each([
+    ['7', 7],
+    ['0.5', 0.5],
+    [new Date(Date.now() + 60_000).toUTCString(), 60],
+  ])('Retry-After %s is kept in seconds', async (header, seconds) => {
+    const { error } = await ask(json({}, 429, { 'retry-after': header }));
+
+    expect((error as ModelError).retryAfterS).toBeGreaterThan(seconds - 3);
+    expect((error as ModelError).retryAfterS).toBeLessThanOrEqual(seconds);
+  });
+
+  test.each([
+    ['HTML', (response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<html>')],
+    [
+      'broken JSON',
+      (response) =>
+        response.writeHead(200, { 'content-type': 'application/json' }).end('{"choices": ['),
+    ],
+    ['another shape', json({ choices: [] })],
+  ] as [string, Answer][])('%s is ModelUnavailable', async (_title, answer) => {
+    const { error } = await ask(answer);
+
+    expect(error).toMatchObject({ code: 'ModelUnavailable', answered: true });
+  });
+
+  test('a broken connection is ModelUnavailable, and not taken for an answer', async () => {
+    const { error } = await ask((response) => response.destroy());
+
+    expect(error).toMatchObject({ code: 'ModelUnavailable', answered: false });
+  });
+
+  test.each([
+    ['no answer', () => undefined],
+    [
+      'half an answer',
+      (response) => {
+        response.writeHead(200, { 'content-type': 'application/json' });
+        response.write('{"choices"');
+      },
+    ],
+  ] as [string, Answer][])(
+    '%s in time is ModelUnavailable, and not taken for one',
+    async (_t, answer) => {
+      const { error } = await ask(answer, { timeoutS: 0.3 });
+
+      expect(error).toMatchObject({
+        code: 'ModelUnavailable',
+        answered: false,
+        message: expect.stringMatching(/^no answer from m at .* within 0.3 s$/),
+      });
+    },
+  );
+
+  test('nobody at the address is ModelUnavailable, and nobody can have worked on it', async () => {
+    const gone = await startChatServer(() => undefined);
+    await gone.close();
+    const models = createModels({
+      openaiBaseUrl: gone.baseUrl,
+      scriptedBaseUrl: null,
+      keys: [],
+    });
+
+    await expect(
+      models.complete(request(), { signal: new AbortController().signal }),
+    ).rejects.toMatchObject({ code: 'ModelUnavailable', answered: true });
+  });
+
+  test('letting go passes the reason on untouched', async () => {
+    const abort = new AbortController();
+    const reason = new Error('let go');
+
+    const { error } = await ask(() => abort.abort(reason), {}, { signal: abort.signal });
+
+    expect(error).toBe(reason);
+  });
+});
+
+describe('a key', () => {
+  const answer = json(completion({ content: 'x' }));
+
+  test('is sent to the base URL it is bound to', async () => {
+    const { seen } = await ask(answer, {}, { key: true });
+
+    expect(seen[0]?.headers.authorization).toBe('Bearer sk-secret');
+  });
+
+  test('is sent nowhere else, whatever a rollout asks for, and neither is the environment’s', async () => {
+    const elsewhere = await startChatServer(answer);
+    const before = { ...process.env };
+    Object.assign(process.env, { OPENAI_API_KEY: 'sk-env', OPENAI_ORG_ID: 'org-env' });
+    try {
+      const models = createModels({
+        openaiBaseUrl: 'http://127.0.0.1:1/v1',
+        scriptedBaseUrl: null,
+        keys: [{ baseUrl: 'http://127.0.0.1:1/v1', apiKey: 'sk-secret' }],
+      });
+      const model = { ...choice, baseUrl: elsewhere.baseUrl };
+      await models.complete(request({ model }), { signal: new AbortController().signal });
+
+      expect(elsewhere.seen[0]?.headers.authorization).toBeUndefined();
+      expect(JSON.stringify(elsewhere.seen)).not.toMatch(/sk-|org-env/);
+    } finally {
+      process.env = before;
+      await elsewhere.close();
+    }
+  });
+});
+
+describe('the name of a model', () => {
+  const models = createModels({
+    openaiBaseUrl: 'http://127.0.0.1:1/v1',
+    scriptedBaseUrl: null,
+    keys: [],
+  });
+  const complete = (name: string) =>
+    models.complete(request({ model: { ...choice, name } }), {
+      signal: new AbortController().signal,
+    });
+
+  test('says who answers: an unknown provider is refused', async () => {
+    await expect(complete('other/m')).rejects.toMatchObject({
+      code: 'ModelRequestInvalid',
+      message: 'no provider for the model "other/m": known are openai/<name> and scripted',
+    });
+  });
+
+  test('scripted needs an endpoint', async () => {
+    await expect(complete('scripted')).rejects.toMatchObject({ code: 'ModelRequestInvalid' });
+  });
+
+  test('scripted goes to its own endpoint', async () => {
+    const server = await startChatServer(json(completion({ content: 'x' })));
+    try {
+      const own = createModels({
+        openaiBaseUrl: 'http://127.0.0.1:1/v1',
+        scriptedBaseUrl: server.baseUrl,
+        keys: [],
+      });
+      const model = { ...choice, name: 'scripted' };
+      await own.complete(request({ model }), { signal: new AbortController().signal });
+
+      expect(server.seen[0]?.body.model).toBe('scripted');
+    } finally {
+      await server.close();
+    }
+  });
+});
