@@ -1,0 +1,192 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pino from 'pino';
+import { createDenvClient, type DenvClient } from '../../denv/client';
+import type { SandboxDriver } from '../../denv/drivers/driver';
+import { sandboxIdOf } from '../../denv/ids';
+import { type DenvServer, startDenvServer } from '../../denv/server/server';
+import { createFakeDriver } from '../fakes/fake-driver';
+
+let dataDir: string;
+let driver: SandboxDriver;
+let server: DenvServer;
+let client: DenvClient;
+
+async function start(settings: { maxSandboxes?: number } = {}): Promise<void> {
+  server = await startDenvServer({
+    driver,
+    log: pino({ level: 'silent' }),
+    settings: { dataDir, apiKey: 'dak_1', ...settings },
+  });
+  client = createDenvClient({
+    server: 'http://denv.test',
+    apiKey: 'dak_1',
+    fetch: (request) => server.fetch(request),
+  });
+}
+
+beforeEach(() => {
+  dataDir = mkdtempSync(join(tmpdir(), 'denv-server-unit-'));
+  driver = createFakeDriver(join(dataDir, 'fake'));
+});
+afterEach(async () => {
+  await server.stop();
+  await driver.shutdown();
+  rmSync(dataDir, { recursive: true, force: true });
+});
+
+const create = (key: string) => client.createSandbox({ image: 'host' }, { key });
+const exec = (id: string, script: string, key: string) =>
+  client.exec(id, { argv: ['sh', '-c', script] }, { key });
+
+describe('the denv server', () => {
+  it('runs a command in a sandbox and returns the kept outcome to the same key', async () => {
+    await start();
+    const { id } = await create('c');
+
+    const first = await exec(id, 'echo x >> effects; cat effects', 'e');
+    const second = await exec(id, 'echo x >> effects; cat effects', 'e');
+
+    expect([first.stdout, second.stdout]).toEqual(['x\n', 'x\n']);
+  });
+
+  it('answers over_capacity past its limit, keeps nothing of it, and takes the key later', async () => {
+    await start({ maxSandboxes: 1 });
+    await create('a');
+
+    await expect(create('b')).rejects.toMatchObject({ code: 'over_capacity', retryAfterS: 5 });
+    await client.deleteSandbox(sandboxIdOf('a'));
+
+    expect((await create('b')).state).toBe('running');
+  });
+
+  it('refuses a create on a full disk before anything is made', async () => {
+    driver.freeBytes = () => Promise.resolve(500 * 1024 * 1024);
+    await start();
+
+    const refused = create('a');
+
+    await expect(refused).rejects.toMatchObject({ code: 'disk_full' });
+    await expect(refused).rejects.toThrow('only 500 MB free for sandbox data; 1024 MB are needed');
+    expect(await driver.list()).toEqual([]);
+  });
+
+  it('rolls a create back that the driver failed, so the same key can be tried again', async () => {
+    const real = driver.create.bind(driver);
+    let failures = 1;
+    driver.create = async (spec) => {
+      await real(spec);
+      failures -= 1;
+      if (failures >= 0) throw new Error('the host hiccuped');
+    };
+    await start();
+
+    await expect(create('a')).rejects.toMatchObject({ code: 'internal' });
+    expect(await driver.list()).toEqual([]);
+
+    expect((await create('a')).id).toBe(sandboxIdOf('a'));
+  });
+
+  it('leaves a failed child out of a fork and says why, and gives the others', async () => {
+    const real = driver.create.bind(driver);
+    let creates = 0;
+    driver.create = (spec) => {
+      creates += 1;
+      return creates === 3 ? Promise.reject(new Error('no memory')) : real(spec);
+    };
+    await start();
+    const { id } = await create('a');
+
+    const reply = await client.fork(id, { count: 3 }, { key: 'f' });
+
+    const errors = reply.children.flatMap((child) =>
+      'error' in child ? [child.error.message] : [],
+    );
+    expect(errors).toEqual(['no memory']);
+    expect(reply.children).toHaveLength(3);
+    expect(await driver.list()).toHaveLength(3);
+  });
+
+  it('notes a sandbox whose processes ended as stopped, and refuses commands in it', async () => {
+    await start();
+    const { id } = await create('a');
+    await driver.stop(id);
+
+    await expect(exec(id, 'true', 'e')).rejects.toMatchObject({ code: 'sandbox_stopped' });
+
+    expect((await client.getSandbox(id)).stopped).toMatchObject({
+      by: 'inside',
+      what: 'init_ended',
+    });
+  });
+
+  it('removes what has no record when it starts', async () => {
+    await start();
+    const { id } = await create('a');
+    await server.stop();
+    rmSync(join(dataDir, 'journal.db'));
+    rmSync(join(dataDir, 'journal.db-wal'), { force: true });
+
+    await start();
+
+    expect(await driver.list()).toEqual([]);
+    await expect(client.getSandbox(id)).rejects.toMatchObject({ code: 'sandbox_not_found' });
+  });
+
+  it('lists sandboxes by owner', async () => {
+    await start();
+    await client.createSandbox({ image: 'host', labels: { owner: 'me' } }, { key: 'a' });
+    await client.createSandbox({ image: 'host', labels: { owner: 'you' } }, { key: 'b' });
+
+    const { sandboxes } = await client.listSandboxes({ owner: 'me' });
+
+    expect(sandboxes.map((s) => s.id)).toEqual([sandboxIdOf('a')]);
+  });
+
+  it.each([
+    ['POST', '/v1/sandboxes', '{', /the body is not JSON/],
+    ['POST', '/v1/sandboxes', '{"image":1}', /image/],
+    ['POST', '/v1/envs/x/exec', '{"argv":[]}', /argv/],
+    ['GET', '/v1/nothing', undefined, /there is no GET \/v1\/nothing/],
+    [
+      'GET',
+      '/v1/operations/none?wait=99',
+      undefined,
+      /no operation has the key none|wait: 0 to 60/,
+    ],
+  ])(
+    'answers %s %s with %s in words that name what is wrong',
+    async (method, path, body, words) => {
+      await start();
+
+      const response = await server.fetch(
+        new Request(`http://denv.test${path}`, {
+          method,
+          body,
+          headers: { authorization: 'Bearer dak_1', 'idempotency-key': 'k' },
+        }),
+      );
+
+      expect(response.status).toBeGreaterThanOrEqual(400);
+      expect(JSON.stringify(await response.json())).toMatch(words);
+    },
+  );
+
+  it('needs a key for everything that changes something', async () => {
+    await start();
+
+    const response = await server.fetch(
+      new Request('http://denv.test/v1/sandboxes', {
+        method: 'POST',
+        body: '{"image":"host"}',
+        headers: { authorization: 'Bearer dak_1' },
+      }),
+    );
+
+    expect(response.status).toBe(400);
+    expect(await response.json()).toMatchObject({
+      error: { message: 'header Idempotency-Key: 1 to 512 characters are needed' },
+    });
+  });
+});
