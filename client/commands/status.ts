@@ -29,7 +29,7 @@ async function status(context: Context, options: { json?: boolean }): Promise<vo
 /** The stack as a person reads it. */
 export function stackLines(state: StackState, settings: Settings): string[] {
   const services = state.services.map(({ name, state: now, pid, restarts, lastEnd }) => {
-    const again = restarts > 0 ? `, started again ${restarts} times (last end: ${lastEnd})` : '';
+    const again = restarts > 0 ? `, started again ${restarts}× (last end: ${lastEnd})` : '';
     return `  ${name.padEnd(9)} ${now}${pid === null ? '' : `, pid ${pid}`}${again}`;
   });
   const ui = state.temporal.ui ? `, its web page ${state.temporal.ui}` : '';
