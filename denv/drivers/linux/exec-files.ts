@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { argumentsOf, readOrNull } from './processes';
 import { runcError } from './runc';
@@ -46,10 +46,10 @@ export type ExecProgress =
 export function progressOf(files: ExecFiles): ExecProgress {
   // Looked at before the files: a holder that ends in between has left its last word in them.
   const holder = holderOf(files);
-  const failure = startFailure(files);
-  if (failure !== null) return { kind: 'failed', exitCode: codeOf(failure), message: failure };
   const exitFile = at(files, files.kind === 'held' ? files.sandboxId : 'exit');
   const exit = readOrNull(exitFile)?.trim();
+  const failure = startFailure(files, exit);
+  if (failure !== null) return { kind: 'failed', exitCode: codeOf(failure), message: failure };
   if (exit) {
     return { kind: 'exited', exitCode: Number(exit), atMs: statSync(exitFile).mtimeMs };
   }
@@ -61,25 +61,30 @@ export const wasKilled = (files: ExecFiles): boolean => readOrNull(at(files, 'ki
 
 /** The process that holds the exec, while it lives. */
 export function holderPid(files: ExecFiles): number | null {
-  const pid = Number(readOrNull(at(files, 'holder.pid')) ?? 0);
-  if (pid > 0) return isHolder(pid, files) ? pid : null;
-  return null;
+  const pid = writtenPid(files);
+  return pid !== null && isHolder(pid, files) ? pid : null;
 }
 
 function holderOf(files: ExecFiles): 'alive' | 'gone' | 'none' {
-  if (holderPid(files) !== null) return 'alive';
-  if (readOrNull(at(files, 'holder.pid'))) return 'gone';
-  // Its starter died before the holder wrote its pid: it may be about to, or may never have been started.
+  const pid = writtenPid(files);
+  if (pid !== null) return isHolder(pid, files) ? 'alive' : 'gone';
+  // It may be about to write its pid, or its starter died before it was there.
   const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
-  return pids.some((pid) => isHolder(Number(pid), files)) ? 'alive' : 'none';
+  return pids.some((name) => isHolder(Number(name), files)) ? 'alive' : 'none';
+}
+
+function writtenPid(files: ExecFiles): number | null {
+  const pid = Number(readOrNull(at(files, 'holder.pid')) ?? 0);
+  return pid > 0 ? pid : null;
 }
 
 /** A pid may be another process by now; the arguments tell, as they hold the exec's directory. */
 const isHolder = (pid: number, files: ExecFiles): boolean =>
   argumentsOf(pid).some((word) => word === files.dir);
 
-function startFailure(files: ExecFiles): string | null {
-  if (files.kind === 'plain') return runcError(at(files, 'runc.log'));
+function startFailure(files: ExecFiles, exit: string | undefined): string | null {
+  // runc logs its error before it prints it: only once it has ended is stderr whole.
+  if (files.kind === 'plain') return exit ? runcError(at(files, 'runc.log')) : null;
   const said = readOrNull(at(files, 'sync')) ?? '';
   if (!said.includes('\n') && !said.endsWith('}')) return null;
   const word = JSON.parse(said.split('\n')[0] ?? '') as { data: number; message?: string };
@@ -97,8 +102,4 @@ function codeOf(message: string): number {
   const noProgram =
     /executable file not found|exec: .*no such file or directory|stat .*no such file/;
   return noProgram.test(message) && !/chdir to cwd/.test(message) ? 127 : 126;
-}
-
-export function readPid(file: string): number {
-  return Number(readFileSync(file, 'utf8').trim());
 }

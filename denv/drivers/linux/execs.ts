@@ -62,9 +62,8 @@ export function createExecs(parts: HostParts, sandboxes: Sandboxes) {
 
   async function startPlain(files: ExecFiles, execId: string): Promise<void> {
     const { dir, sandboxId } = files;
-    const script =
-      'd=$1; shift; echo $$ >"$d/holder.tmp"; mv "$d/holder.tmp" "$d/holder.pid"; ' +
-      '"$@"; echo $? >"$d/exit.tmp"; mv "$d/exit.tmp" "$d/exit"';
+    // Built-ins only around runc: were the last command a program, the shell would become it and no longer be the holder.
+    const script = 'd=$1; shift; echo $$ >"$d/holder.pid"; "$@"; echo $? >"$d/exit"';
     const runc = ['runc', ...runcArgs(layout, at(files, 'runc.log')), 'exec'];
     const options = ['--process', at(files, 'process.json'), '--cgroup', execId];
     const stdin = openSync(at(files, 'stdin'), 'r');
