@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { z } from 'zod';
+import { z } from 'zod';
+import { ContractMismatchError } from '../denv/errors';
 import type { BlobStore } from '../stores/blobs';
 import { Lru } from './lru';
 
@@ -9,6 +10,7 @@ const mib = 1024 * 1024;
 export interface Documents {
   /** @returns the blob's ref */
   put(value: object): Promise<string>;
+  /** @throws ContractMismatchError, BlobNotFoundError */
   get<S extends z.ZodType>(schema: S, ref: string): Promise<z.output<S>>;
   /** A document that was stored under a name; null when there is none. */
   find<S extends z.ZodType>(schema: S, name: string): Promise<z.output<S> | null>;
@@ -17,7 +19,11 @@ export interface Documents {
 export function createDocuments(blobs: BlobStore): Documents {
   const cache = new Lru<unknown>(64 * mib);
   const parse = <S extends z.ZodType>(schema: S, id: string, data: Buffer): z.output<S> => {
-    const value = schema.parse(JSON.parse(data.toString('utf8')));
+    const parsed = schema.safeParse(JSON.parse(data.toString('utf8')));
+    if (!parsed.success) {
+      throw new ContractMismatchError(`${id} is not of its kind: ${z.prettifyError(parsed.error)}`);
+    }
+    const value = parsed.data;
     cache.set(id, value, data.length);
     return value;
   };
