@@ -1,12 +1,9 @@
-import { WorkflowNotFoundError } from '@temporalio/client';
-import type { Client } from '@temporalio/client';
-import type { Sandbox } from '../contracts/denv';
 import type { DenvClient } from '../denv/client';
-import { namespaceId } from './owner';
+import type { RolloutStates } from './rollout-states';
 
 export interface ReaperParts {
   denv: DenvClient;
-  temporal: Client;
+  rollouts: RolloutStates;
   /** As `ownerLabel` makes it. */
   owner: string;
   say: (message: string, fields: Record<string, unknown>) => void;
@@ -18,19 +15,18 @@ export interface ReaperParts {
  * @returns ids of the deleted
  */
 export async function reapOnce(parts: ReaperParts, now: Date): Promise<string[]> {
-  const { denv, temporal, owner, say } = parts;
+  const { denv, rollouts, owner, say } = parts;
   const { sandboxes } = await denv.listSandboxes({ owner });
   const over = sandboxes.filter(
     ({ leaseUntil, labels }) =>
       labels.owner === owner && labels.rolloutId && Date.parse(leaseUntil) < now.getTime(),
   );
   if (over.length === 0) return [];
-  // A namespace that is not found makes every workflow in it "not found", which says nothing of the rollouts.
-  const asked = await namespaceId(temporal.workflowService, temporal.options.namespace);
-  if (!owner.endsWith(`/${asked}`)) return [];
+  // Of another namespace's rollouts this Temporal can only say "not found".
+  if (!owner.endsWith(`/${await rollouts.namespaceId()}`)) return [];
   const deleted: string[] = [];
   for (const sandbox of over) {
-    const state = await rolloutState(temporal, sandbox);
+    const state = await rollouts.stateOf(sandbox.labels.rolloutId ?? '');
     if (state === 'RUNNING') continue;
     await denv.deleteSandbox(sandbox.id);
     say('deleted a sandbox that its rollout left behind', {
@@ -41,16 +37,6 @@ export async function reapOnce(parts: ReaperParts, now: Date): Promise<string[]>
     deleted.push(sandbox.id);
   }
   return deleted;
-}
-
-async function rolloutState(temporal: Client, { labels }: Sandbox): Promise<string> {
-  try {
-    const handle = temporal.workflow.getHandle(labels.rolloutId ?? '');
-    return (await handle.describe()).status.name;
-  } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return 'NOT_FOUND';
-    throw error;
-  }
 }
 
 /** Reaps now and at every interval, one round at a time. A round that fails is said and tried again at the next. */

@@ -11,6 +11,7 @@ import { openLedger } from '../stores/sqlite-ledger';
 import type { WorkerSettings } from './config';
 import { ownerLabel } from './owner';
 import { startReaper } from './reaper';
+import { rolloutStates } from './rollout-states';
 import { registerSearchAttributes } from './search-attributes';
 
 const reapEveryMs = 60_000;
@@ -57,8 +58,8 @@ export async function runWorker(settings: WorkerSettings, ready: () => void): Pr
       stickyQueueScheduleToStartTimeout: '2 seconds',
       shutdownGraceTime: '10 seconds',
     });
-    const temporal = new Client({ connection, namespace });
-    const reaper = startReaper({ denv, temporal, owner, say }, reapEveryMs);
+    const rollouts = rolloutStates(new Client({ connection, namespace }));
+    const reaper = startReaper({ denv, rollouts, owner, say }, reapEveryMs);
     try {
       const running = worker.run();
       ready();

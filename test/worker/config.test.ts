@@ -1,0 +1,60 @@
+import { mkdtempSync, rmSync, mkdirSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { settingsFrom } from '../../worker/config';
+
+const least = { HOME: '/home/p', DENV_SERVER: 'http://127.0.0.1:7300', DENV_API_KEY: 'dak_1' };
+
+describe('settingsFrom', () => {
+  test('has defaults for all but the denv server', () => {
+    expect(settingsFrom(least)).toEqual({
+      taskQueue: 'rollouts',
+      blobs: '/home/p/.local/state/denv-rollouts/blobs',
+      ledger: '/home/p/.local/state/denv-rollouts/ledger.db',
+      ownerFile: '/home/p/.local/state/denv-rollouts/owner',
+      denv: { server: 'http://127.0.0.1:7300', apiKey: 'dak_1' },
+      models: { openaiBaseUrl: 'https://api.openai.com/v1', scriptedBaseUrl: null, keys: [] },
+    });
+  });
+
+  test('binds the key to the base URL beside it', () => {
+    const { models } = settingsFrom({
+      ...least,
+      OPENAI_API_KEY: 'sk-1',
+      OPENAI_BASE_URL: 'http://127.0.0.1:8000/v1',
+      SCRIPTED_BASE_URL: 'http://127.0.0.1:4100/v1',
+    });
+
+    expect(models).toEqual({
+      openaiBaseUrl: 'http://127.0.0.1:8000/v1',
+      scriptedBaseUrl: 'http://127.0.0.1:4100/v1',
+      keys: [{ baseUrl: 'http://127.0.0.1:8000/v1', apiKey: 'sk-1' }],
+    });
+  });
+
+  test('reads the key of the embedded server from its file', () => {
+    const home = mkdtempSync(join(tmpdir(), 'rollouts-home-'));
+    try {
+      mkdirSync(join(home, 'denv'));
+      writeFileSync(join(home, 'denv', 'key'), 'dak_2\n');
+
+      const { denv } = settingsFrom({ ...least, DENV_API_KEY: '', ROLLOUTS_HOME: home });
+
+      expect(denv.apiKey).toBe('dak_2');
+    } finally {
+      rmSync(home, { recursive: true });
+    }
+  });
+
+  test.each([
+    [{ DENV_SERVER: '' }, /^DENV_SERVER: /],
+    [{ DENV_SERVER: 'somewhere' }, 'DENV_SERVER: an http or https address'],
+    [{ OPENAI_BASE_URL: 'ftp://x' }, 'OPENAI_BASE_URL: an http or https address'],
+    [
+      { DENV_API_KEY: '' },
+      'DENV_API_KEY is not set, and /home/p/.local/state/denv-rollouts/denv/key cannot be read',
+    ],
+  ])('refuses %j and says which', (change, message) => {
+    expect(() => settingsFrom({ ...least, ...change })).toThrow(message);
+  });
+});
