@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import type { BatchReport } from '../contracts/batch';
 import { Task } from '../contracts/task';
 import { planBatch } from '../client/plan';
@@ -58,7 +58,7 @@ export async function startRollouts(
   model: ScriptedEndpoint,
   { count, concurrency }: { count: number; concurrency: number },
 ): Promise<StartedBatch> {
-  const batchId = `bench-${randomUUID()}`;
+  const batchId = `bench-${randomBytes(4).toString('hex')}`;
   const plan = await planBatch(
     { name: 'bench', folder: root, tasks: [task] },
     {

@@ -56,10 +56,11 @@ export function completionOf(request: ChatRequest, reply: ScriptedReply, step: n
     },
   }));
   const called = toolCalls.map((call) => call.function.name + call.function.arguments);
-  const promptTokens = tokensIn(JSON.stringify(request.messages));
+  const asked = JSON.stringify(request.messages);
+  const promptTokens = tokensIn(asked);
   const completionTokens = tokensIn((reply.text ?? '') + called.join(''));
   return {
-    id: `chatcmpl-${createHash('sha256').update(JSON.stringify(request)).digest('hex').slice(0, 24)}`,
+    id: `chatcmpl-${digestOf([request.model, String(request.seed), asked]).slice(0, 24)}`,
     object: 'chat.completion',
     created: 0,
     model: request.model,
@@ -81,6 +82,9 @@ export function completionOf(request: ChatRequest, reply: ScriptedReply, step: n
     },
   };
 }
+
+const digestOf = (texts: string[]): string =>
+  createHash('sha256').update(texts.join('\0')).digest('hex');
 
 const tokensIn = (text: string): number => Math.ceil(text.length / 4);
 
