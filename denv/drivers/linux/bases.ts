@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync, statSync } from 'node:fs';
 import { rename } from 'node:fs/promises';
 import path from 'node:path';
 import { DenvError } from '../../errors';
@@ -10,7 +10,10 @@ import { hostDigest, hostTopLevel, makeHostTree } from './host-image';
 import { checkId } from './layout';
 import type { Layout } from './layout';
 import { completeTree, fingerprint, locateImage, makeImageTree } from './tree-image';
+import type { TreeImage } from './tree-image';
 import { unpackFiles } from './unpack';
+
+const halfMade = '.tmp-';
 
 export interface Base {
   base: string;
@@ -28,6 +31,7 @@ export function createBases(
   settings: { imageRoots: string[]; nodePath: string },
 ) {
   const underWay = new Map<string, Promise<void>>();
+  const fingerprints = new Map<string, Promise<string>>();
   let host: string | undefined;
 
   async function imageDigest(image: ImageSource): Promise<{ digest: string; real: string }> {
@@ -36,7 +40,19 @@ export function createBases(
       return { digest: host, real: '/' };
     }
     const real = locateImage(image, settings.imageRoots);
-    return { digest: await fingerprint(image, real), real };
+    return { digest: await fingerprintOnce(image, real), real };
+  }
+
+  /** An archive is read again only when its file changed; a directory each time, but once for all who ask meanwhile. */
+  async function fingerprintOnce(image: TreeImage, real: string): Promise<string> {
+    const { size, mtimeMs, ino } = statSync(real);
+    const key = JSON.stringify(image.kind === 'tar' ? [real, size, mtimeMs, ino] : [real]);
+    const known = fingerprints.get(key) ?? fingerprint(image, real);
+    fingerprints.set(key, known);
+    const forget = () => fingerprints.delete(key);
+    if (image.kind === 'dir') void known.then(forget, forget);
+    else known.catch(forget);
+    return known;
   }
 
   async function makeOnce(name: string, fill: (half: string) => Promise<void>): Promise<void> {
@@ -50,7 +66,7 @@ export function createBases(
 
   async function make(name: string, fill: (half: string) => Promise<void>): Promise<void> {
     requireSpace(layout);
-    const half = path.join(layout.bases, `.tmp-${name}`);
+    const half = path.join(layout.bases, `${halfMade}${name}`);
     await helper.deleteSubvolume(half);
     try {
       await fill(half);
@@ -63,6 +79,12 @@ export function createBases(
   }
 
   return {
+    /** Removes what a process left half made that died over it. */
+    async sweep(): Promise<void> {
+      const half = readdirSync(layout.bases).filter((name) => name.startsWith(halfMade));
+      for (const name of half) await helper.deleteSubvolume(path.join(layout.bases, name));
+    },
+
     pathOf: (base: string): string => path.join(layout.bases, checkId(base)),
 
     /** @throws DenvError image_not_found, invalid_request (an archive that would escape), disk_full */

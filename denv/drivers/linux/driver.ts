@@ -53,8 +53,8 @@ export function createLinuxDriver(options: LinuxDriverOptions): SandboxDriver {
 
   async function open(): Promise<void> {
     requirePrograms();
-    await freshRuntimeDir(layout);
     await openDataFs(layout, options.loopSizeGb ?? 40);
+    await freshRuntimeDir(layout);
     // Held until shutdown, so the parent that all data directories share is never removed under a sandbox being made.
     for (const cgroup of [layout.cgroup, layout.containerCgroup]) cgroups.makeParent(cgroup);
     const { restarted } = await helper.ensure();
@@ -62,6 +62,7 @@ export function createLinuxDriver(options: LinuxDriverOptions): SandboxDriver {
     await helper.drain();
     for (const id of cgroups.children(layout.cgroup)) cgroups.thaw(sandboxes.cgroupOf(id));
     if (restarted) await ports.republish();
+    await bases.sweep();
   }
 
   async function shutdown(): Promise<void> {

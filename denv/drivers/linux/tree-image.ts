@@ -9,7 +9,7 @@ import { readOrNull, run } from './processes';
 import { makeDirIn, resolveInRoot } from './rooted-paths';
 
 /** Images from a directory or a tar archive on the host. */
-type TreeImage = Exclude<ImageSource, { kind: 'host' }>;
+export type TreeImage = Exclude<ImageSource, { kind: 'host' }>;
 
 /**
  * The image's real path, if it is below one of the roots that the operator allows.
@@ -79,7 +79,8 @@ function addUser(root: string, file: string, line: string): void {
   const text = readOrNull(at) ?? '';
   if (text.split('\n').some((entry) => entry.split(':')[2] === '1000')) return;
   const gap = text === '' || text.endsWith('\n') ? '' : '\n';
-  appendFileSync(at, `${gap}${line}\n`, { mode: 0o644 });
+  appendFileSync(at, `${gap}${line}\n`);
+  if (text === '') chmodSync(at, 0o644);
 }
 
 async function fingerprintDir(

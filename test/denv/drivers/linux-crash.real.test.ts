@@ -1,10 +1,12 @@
 import { execFileSync, spawn } from 'node:child_process';
 import {
   copyFileSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
+  rmdirSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
@@ -132,6 +134,38 @@ test('remnants without an owner are listed and removed', async () => {
   for (const id of remnants) await driver.remove(id);
   for (const id of remnants) expect(await driver.list()).not.toContain(id);
   await driver.close();
+});
+
+test('a base that was left half made is swept away', async () => {
+  const driver = createLinuxDriver({ dataDir });
+  await driver.open();
+  const layout = layoutOf(dataDir);
+  mkdirSync(path.join(layout.bases, '.keep'));
+  execFileSync('btrfs', ['-q', 'subvolume', 'create', path.join(layout.bases, '.tmp-half')]);
+
+  await driver.open();
+
+  expect(readdirSync(layout.bases)).not.toContain('.tmp-half');
+  rmdirSync(path.join(layout.bases, '.keep'));
+  await driver.close();
+});
+
+test('a disk with less than 1 GB free is refused, with nothing half made', async () => {
+  const small = path.join(dir, 'small');
+  mkdirSync(small);
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=512m', 'tmpfs', small]);
+  try {
+    const driver = createLinuxDriver({ dataDir: small });
+
+    await expect(driver.open()).rejects.toMatchObject({
+      code: 'disk_full',
+      message: `${small} has 512 MB free; 1024 MB are needed before anything new is made`,
+    });
+    expect(readdirSync(small)).toEqual(['fs']);
+    expect(existsSync(layoutOf(small).runtimeDir)).toBe(false);
+  } finally {
+    execFileSync('umount', [small]);
+  }
 });
 
 test('shutdown leaves no process, mount, loop device, cgroup or runtime directory', async () => {

@@ -173,7 +173,8 @@ print(libc.ptrace(16, 1, 0, 0), ctypes.get_errno())`;
   });
 
   test('no process but its own and PID 1 is in its sight, so no helper can be signalled', async () => {
-    const { handle } = await on.start(id, ['sleep', '300'], { stdin: 'pipe' });
+    const { handle } = await on.start(id, ['sh', '-c', 'echo up; exec cat'], { stdin: 'pipe' });
+    await followUntil(handle, 0, 'up');
     const { stdout } = await on.sh(
       id,
       'for p in /proc/[0-9]*; do tr "\\0" " " < $p/cmdline; echo; done',
@@ -324,6 +325,46 @@ except OSError as error: print(error.errno)`;
     await driver.remove(id);
     const after = net.connect({ port: hostPort, host: '127.0.0.1' });
     expect(await textOf(after)).toBe('');
+  });
+});
+
+describe('a verifier', () => {
+  test('may read everything that it is given, and nothing else', async () => {
+    const dir = mkdtempSync(path.join(dataDir, 'given-'));
+    writeFileSync(path.join(dir, 'private'), 'private\n', { mode: 0o600 });
+    writeFileSync(path.join(dir, 'program'), '#!/bin/sh\necho ran\n', { mode: 0o755 });
+    const { base } = await driver.prepareBase(image, []);
+    const script = `grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status; id -u; cat /given/private
+      /given/program 2>&1; echo x 2>&1 > /given/private; echo x 2>&1 > /etc/passwd; cat /proc/net/route | wc -l
+      python3 -c '${libc('syscall(304, 3, 0, 0)').replaceAll("'", '"')}' 2>&1 | tail -1`;
+
+    const { outputTail } = await driver.runContainer({
+      containerId: newId('v'),
+      base,
+      image,
+      argv: ['sh', '-c', script],
+      uid: 2000,
+      env: {},
+      timeoutS: 30,
+      caps: { cpus: 1, memoryMb: 128, pids: 32 },
+      readAll: true,
+      mounts: [{ source: dir, target: '/given', readOnly: true }],
+    });
+
+    const one = '0000000000000004'; // CAP_DAC_READ_SEARCH
+    expect(outputTail.split('\n')).toEqual([
+      ...['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb'].map((name) => `${name}:\t${one}`),
+      'NoNewPrivs:\t1',
+      'Seccomp:\t2',
+      '2000',
+      'private',
+      expect.stringContaining('/given/program: Permission denied'),
+      expect.stringContaining('Read-only file system'),
+      expect.stringContaining('Permission denied'),
+      '1',
+      'PermissionError: [Errno 1] Operation not permitted',
+      '',
+    ]);
   });
 });
 
