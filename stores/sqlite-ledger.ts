@@ -1,11 +1,12 @@
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import type { SQLInputValue, SQLOutputValue } from 'node:sqlite';
+import type { SQLInputValue } from 'node:sqlite';
 import type { RolloutResult } from '../contracts/rollout';
 import { KeyConflictError } from './ledger';
-import type { BatchRow, DeclaredRollout, Ledger, RolloutRow } from './ledger';
+import type { BatchRow, DeclaredRollout, Ledger } from './ledger';
 import { migrate } from './ledger-migrations';
+import { declaredOf, parseResult, text, toBatch, toRollout } from './ledger-rows';
 
 /**
  * Opens the ledger in an SQLite file, made and migrated when needed. Any number of processes may have it open; a writer
@@ -201,56 +202,5 @@ export async function openLedger(path: string): Promise<Ledger> {
     async close() {
       db.close();
     },
-  };
-}
-
-type Row = Record<string, SQLOutputValue>;
-
-const text = (value: SQLOutputValue | undefined): string =>
-  typeof value === 'string' ? value : '';
-const textOrNull = (value: SQLOutputValue | undefined) => (value == null ? null : text(value));
-const numberOrNull = (value: SQLOutputValue | undefined) => (value == null ? null : Number(value));
-
-/** Only recordResult writes results, so what is read back has their type. */
-function parseResult(value: SQLOutputValue | undefined): RolloutResult | null {
-  return typeof value === 'string' ? (JSON.parse(value) as RolloutResult) : null;
-}
-
-function toBatch(row: Row): BatchRow {
-  return {
-    batchId: text(row['batch_id']),
-    taskset: text(row['taskset']),
-    declared: Number(row['declared']),
-    rolloutsRef: text(row['rollouts_ref']),
-    createdAt: text(row['created_at']),
-  };
-}
-
-function toRollout(row: Row): RolloutRow {
-  return {
-    rolloutId: text(row['rollout_id']),
-    batchId: text(row['batch_id']),
-    taskId: text(row['task_id']),
-    index: Number(row['task_index']),
-    identity: text(row['identity']),
-    agent: text(row['agent']),
-    model: text(row['model']),
-    parentRolloutId: textOrNull(row['parent_rollout_id']),
-    parentStep: numberOrNull(row['parent_step']),
-    result: parseResult(row['result']),
-  };
-}
-
-function declaredOf(result: RolloutResult): DeclaredRollout {
-  return {
-    rolloutId: result.rolloutId,
-    batchId: result.batchId,
-    taskId: result.taskId,
-    index: result.index,
-    identity: result.identity,
-    agent: result.agent,
-    model: result.model,
-    parentRolloutId: result.lineage.parentRolloutId,
-    parentStep: result.lineage.step,
   };
 }

@@ -1,9 +1,9 @@
-import { accessSync, constants, statfsSync, statSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
+import { statfsSync, statSync } from 'node:fs';
 import { Client, Connection } from '@temporalio/client';
 import { connectDenv } from '../connect';
 import { reasonOf } from '../errors';
 import type { Settings } from '../settings';
+import { embeddedTrouble } from '../stack/embedded';
 import { temporalTrouble } from '../stack/probes';
 import { readStackState } from '../stack/state';
 import { findTemporalCli } from '../stack/temporal-cli';
@@ -27,12 +27,7 @@ const skipped = (name: string, detail: string): Check => ({ name, ok: null, deta
 
 /** What the machine has: looks only, starts nothing. */
 export function checkMachine(settings: Settings): Check[] {
-  return [
-    checkNode(),
-    checkHome(settings),
-    ...checkSandboxes(settings),
-    checkTemporalCli(settings),
-  ];
+  return [checkNode(), checkHome(settings), checkSandboxes(settings), checkTemporalCli(settings)];
 }
 
 function checkNode(): Check {
@@ -58,37 +53,13 @@ function checkHome(settings: Settings): Check {
   return free >= 1 ? fine('home', detail) : bad('home', detail, 'make at least 1 GB free');
 }
 
-const programs = ['runc', 'conmon', 'mkfs.btrfs', 'ip', 'nsenter', 'python3', 'tar'];
-
-function checkSandboxes(settings: Settings): Check[] {
+function checkSandboxes(settings: Settings): Check {
   const name = 'sandboxes';
-  if (settings.denvServer) return [skipped(name, `made by ${settings.denvServer}`)];
-  if (process.platform !== 'linux') {
-    return [bad(name, 'the embedded denv server needs Linux', 'use another one: DENV_SERVER')];
-  }
-  const missing = programs.filter((program) => !onPath(program, settings.searchPath));
-  if (missing.length > 0) return [bad(name, `missing: ${missing.join(', ')}`, 'npm run setup')];
-  if (process.getuid?.() !== 0) {
-    return [
-      bad(
-        name,
-        'the embedded denv server needs root',
-        'run rollouts up as root, or use another server: DENV_SERVER',
-      ),
-    ];
-  }
-  return [fine(name, 'root, and all programs are there')];
-}
-
-function onPath(program: string, searchPath: string): boolean {
-  return [...searchPath.split(delimiter), '/usr/sbin', '/sbin'].some((folder) => {
-    try {
-      accessSync(join(folder, program), constants.X_OK);
-      return true;
-    } catch {
-      return false;
-    }
-  });
+  if (settings.denvServer) return skipped(name, `made by ${settings.denvServer}`);
+  const trouble = embeddedTrouble(settings.searchPath);
+  return trouble
+    ? bad(name, trouble.what, trouble.remedy)
+    : fine(name, 'root, and all programs are there');
 }
 
 function checkTemporalCli(settings: Settings): Check {

@@ -5,6 +5,7 @@ import { promisify } from 'node:util';
 import { reasonOf, UserError } from '../errors';
 import { embeddedDenvKey, prepareHome } from '../settings';
 import type { Settings } from '../settings';
+import { embeddedTrouble } from './embedded';
 import { takeLock } from './lock';
 import { claimPort } from './ports';
 import { temporalTrouble } from './probes';
@@ -88,8 +89,8 @@ export async function startStack(
 
   try {
     await endLeftovers(settings, say);
-    const temporal = await planTemporal(settings, options);
     const denv = await planDenv(settings, env, options);
+    const temporal = await planTemporal(settings, options);
     writePidFile(supervisorPid(settings), processIdOf(process.pid));
     state = {
       supervisor: processIdOf(process.pid),
@@ -178,6 +179,8 @@ async function planDenv(settings: Settings, env: NodeJS.ProcessEnv, options: Sta
       imageDirs: null,
     };
   }
+  const trouble = embeddedTrouble(settings.searchPath);
+  if (trouble) throw new UserError(`${trouble.what}\nTo go on, ${trouble.remedy}`);
   const port = await claimPort(options.denv, 'the denv server', '--denv-port');
   const apiKey = settings.denvApiKey ?? embeddedDenvKey(settings.paths);
   const given = (env['DENV_IMAGE_DIRS'] ?? '').split(':').filter((folder) => folder !== '');

@@ -1,22 +1,14 @@
-import { accessSync, constants } from 'node:fs';
-import { delimiter, join } from 'node:path';
+import { delimiter } from 'node:path';
 import { UserError } from '../errors';
+import { findProgram } from './programs';
 
 /**
  * The Temporal command: on PATH, or where scripts/setup put it.
  * @throws UserError
  */
 export function findTemporalCli(searchPath: string, toolCache: string): string {
-  for (const folder of [...searchPath.split(delimiter), toolCache]) {
-    if (folder === '') continue;
-    const file = join(folder, 'temporal');
-    try {
-      accessSync(file, constants.X_OK);
-      return file;
-    } catch {
-      // Not here; the next folder may have it.
-    }
-  }
+  const found = findProgram('temporal', searchPath + delimiter + toolCache);
+  if (found !== null) return found;
   throw new UserError(
     `there is no \`temporal\` command on PATH or in ${toolCache}\n` +
       'Bring it with: npm run setup\nOr use a Temporal server of your own: TEMPORAL_ADDRESS=host:port rollouts up',

@@ -1,0 +1,56 @@
+import type { SQLOutputValue } from 'node:sqlite';
+import type { RolloutResult } from '../contracts/rollout';
+import type { BatchRow, DeclaredRollout, RolloutRow } from './ledger';
+
+/** A row as SQLite gives it. */
+export type Row = Record<string, SQLOutputValue>;
+
+export const text = (value: SQLOutputValue | undefined): string =>
+  typeof value === 'string' ? value : '';
+const textOrNull = (value: SQLOutputValue | undefined) => (value == null ? null : text(value));
+const numberOrNull = (value: SQLOutputValue | undefined) => (value == null ? null : Number(value));
+
+/** Only recordResult writes results, so what is read back has their type. */
+export function parseResult(value: SQLOutputValue | undefined): RolloutResult | null {
+  return typeof value === 'string' ? (JSON.parse(value) as RolloutResult) : null;
+}
+
+export function toBatch(row: Row): BatchRow {
+  return {
+    batchId: text(row['batch_id']),
+    taskset: text(row['taskset']),
+    declared: Number(row['declared']),
+    rolloutsRef: text(row['rollouts_ref']),
+    createdAt: text(row['created_at']),
+  };
+}
+
+export function toRollout(row: Row): RolloutRow {
+  return {
+    rolloutId: text(row['rollout_id']),
+    batchId: text(row['batch_id']),
+    taskId: text(row['task_id']),
+    index: Number(row['task_index']),
+    identity: text(row['identity']),
+    agent: text(row['agent']),
+    model: text(row['model']),
+    parentRolloutId: textOrNull(row['parent_rollout_id']),
+    parentStep: numberOrNull(row['parent_step']),
+    result: parseResult(row['result']),
+  };
+}
+
+/** What a result says of its own declaration. */
+export function declaredOf(result: RolloutResult): DeclaredRollout {
+  return {
+    rolloutId: result.rolloutId,
+    batchId: result.batchId,
+    taskId: result.taskId,
+    index: result.index,
+    identity: result.identity,
+    agent: result.agent,
+    model: result.model,
+    parentRolloutId: result.lineage.parentRolloutId,
+    parentStep: result.lineage.step,
+  };
+}
