@@ -1,6 +1,5 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { Hono, type Context } from 'hono';
-import { z } from 'zod';
 import {
   CallRequest,
   CreateSandboxRequest,
@@ -15,26 +14,29 @@ import { sandboxIdOf } from '../ids';
 import type { CallWork, ExecWork } from './calls';
 import type { ServerContext } from './context';
 import type { Files, WriteWork } from './files';
+import { authorize, filesQuery, keyOf, parse, waitOf, within } from './http';
 import type { Lifecycle } from './lifecycle';
-import { digestOf, type Outcome } from './operations';
-import { type Sandboxes, toSandbox, toVersion } from './sandboxes';
+import { digestOf } from './operations';
+import type { Preparation } from './preparation';
+import type { Sandboxes } from './sandboxes';
+import { toSandbox, toVersion } from './views';
 import type { Verify } from './verify';
 
 export const API_VERSION = '1';
-const MAX_BODY_BYTES = 256 * 1024 * 1024;
 const DEFAULT_WAIT_S = 30;
 
 export interface AppParts {
   context: ServerContext;
   sandboxes: Sandboxes;
   lifecycle: Lifecycle;
+  preparation: Preparation;
   verify: Verify;
   files: Files;
 }
 
 /** The API as a function of requests: routes, parsing and error bodies, no socket. */
 export function createApp(parts: AppParts): { fetch(request: Request): Promise<Response> } {
-  const { context, sandboxes, lifecycle, verify, files } = parts;
+  const { context, sandboxes, lifecycle, preparation, verify, files } = parts;
   const { operations, settings, driver, journal } = context;
   const app = new Hono();
 
@@ -75,7 +77,7 @@ export function createApp(parts: AppParts): { fetch(request: Request): Promise<R
       kind: 'create',
       sandbox: sandboxIdOf(key),
       effect,
-      prepare: () => lifecycle.prepareCreate(key, request),
+      prepare: () => preparation.create(key, request),
     });
   });
 
@@ -158,7 +160,7 @@ export function createApp(parts: AppParts): { fetch(request: Request): Promise<R
         kind: 'fork',
         sandbox: c.req.param('id') ?? '',
         effect,
-        prepare: () => lifecycle.prepareFork(source(c), request),
+        prepare: () => preparation.fork(source(c), request),
       });
     });
     app.post(`${path}/verify`, async (c) => {
@@ -244,82 +246,4 @@ function sources(): [string, (c: Context) => { sandboxId: string } | { versionId
     ['/v1/envs/:id', (c) => ({ sandboxId: c.req.param('id') ?? '' })],
     ['/v1/versions/:id', (c) => ({ versionId: c.req.param('id') ?? '' })],
   ];
-}
-
-/** The outcome, or null when it is not there within `waitS`. */
-async function within(outcome: Promise<Outcome>, waitS: number): Promise<Outcome | null> {
-  let timer: NodeJS.Timeout | undefined;
-  const timeout = new Promise<null>((resolve) => {
-    timer = setTimeout(() => resolve(null), waitS * 1000);
-  });
-  // Whoever loses the race still has its rejection handled.
-  outcome.catch(() => undefined);
-  try {
-    return await Promise.race([outcome, timeout]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-function waitOf(text: string | undefined): number {
-  const wait = Number(text ?? 0);
-  if (!(wait >= 0 && wait <= 60)) throw new DenvError('invalid_request', 'wait: 0 to 60 seconds');
-  return wait;
-}
-
-function keyOf(c: Context): string {
-  const key = c.req.header('idempotency-key');
-  if (!key || key.length > 512) {
-    throw new DenvError(
-      'invalid_request',
-      'header Idempotency-Key: 1 to 512 characters are needed',
-    );
-  }
-  return key;
-}
-
-async function parse<S extends z.ZodType>(schema: S, c: Context): Promise<z.output<S>> {
-  const length = Number(c.req.header('content-length') ?? 0);
-  if (length > MAX_BODY_BYTES) {
-    throw new DenvError('invalid_request', `the body is larger than ${MAX_BODY_BYTES} bytes`);
-  }
-  let body: unknown;
-  try {
-    body = await c.req.json();
-  } catch {
-    throw new DenvError('invalid_request', 'the body is not JSON');
-  }
-  const parsed = schema.safeParse(body);
-  if (parsed.success) return parsed.data;
-  throw new DenvError('invalid_request', z.prettifyError(parsed.error), {
-    details: { issues: parsed.error.issues.map((i) => ({ path: i.path, message: i.message })) },
-  });
-}
-
-function filesQuery(c: Context): { path: string; kind: 'file' | 'tree' } {
-  const path = c.req.query('path') ?? '';
-  const kind = c.req.query('kind') ?? 'file';
-  if (!path.startsWith('/'))
-    throw new DenvError('invalid_request', 'path: an absolute path is needed');
-  if (kind !== 'file' && kind !== 'tree') {
-    throw new DenvError('invalid_request', 'kind: `file` or `tree`');
-  }
-  return { path, kind };
-}
-
-function authorize(header: string | undefined, apiKey: string): void {
-  if (!header) {
-    throw new DenvError(
-      'unauthorized',
-      'no API key: send `Authorization: Bearer dak_…` (DENV_API_KEY)',
-    );
-  }
-  const given = createHash('sha256').update(header).digest();
-  const wanted = createHash('sha256').update(`Bearer ${apiKey}`).digest();
-  if (!timingSafeEqual(given, wanted)) {
-    throw new DenvError(
-      'unauthorized',
-      'wrong API key: this server does not know it (DENV_API_KEY)',
-    );
-  }
 }

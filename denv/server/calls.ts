@@ -11,9 +11,10 @@ import { execIdOf } from '../ids';
 import type { ServerContext } from './context';
 import type { Controllers } from './controllers';
 import { asText, runExec } from './execs';
-import type { SandboxRow } from './journal';
+import type { SandboxRow } from './rows';
 import { type OperationContext, RolledBack } from './operations';
-import { type Sandboxes, stoppedError, uidOfUser } from './sandboxes';
+import type { Sandboxes } from './sandboxes';
+import { stoppedError, uidOfUser } from './views';
 
 export interface ExecWork {
   sandboxId: string;

@@ -5,8 +5,9 @@ import type { ExecHandle } from '../drivers/driver';
 import { DenvError } from '../errors';
 import { execIdOf } from '../ids';
 import type { ServerContext } from './context';
-import type { SandboxRow } from './journal';
-import { type Sandboxes, stoppedError } from './sandboxes';
+import type { SandboxRow } from './rows';
+import type { Sandboxes } from './sandboxes';
+import { stoppedError } from './views';
 
 const TAIL_BYTES = 500;
 /** How long what a controller wrote before its end may take to be read from its log. */

@@ -3,7 +3,7 @@ import { DenvError } from '../errors';
 import { execIdOf } from '../ids';
 import type { ServerContext } from './context';
 import { asText, runExec } from './execs';
-import type { SandboxRow } from './journal';
+import type { SandboxRow } from './rows';
 import type { OperationContext } from './operations';
 import type { Sandboxes } from './sandboxes';
 

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { DenvError, toDenvError } from '../errors';
-import type { Journal, OperationRow } from './journal';
+import type { Journal } from './journal';
+import type { OperationRow } from './rows';
 
 export interface Outcome {
   status: number;

@@ -1,9 +1,10 @@
-import type { Labels, Sandbox, StopEvidence, User, Version } from '../../contracts/denv';
+import type { Labels, StopEvidence, Version } from '../../contracts/denv';
 import { DenvError, toDenvError } from '../errors';
 import { versionIdOf } from '../ids';
 import type { ServerContext } from './context';
-import type { SandboxRow, VersionRow } from './journal';
 import { RolledBack } from './operations';
+import type { SandboxRow, VersionRow } from './rows';
+import { stoppedError, toVersion } from './views';
 
 /**
  * Who exists, in what state, forked from what, until when. Rows are kept in memory and written through to the journal;
@@ -185,50 +186,4 @@ export class Sandboxes {
     if (!row) throw new DenvError('version_not_found', `there is no version ${id}`);
     return row;
   }
-}
-
-export function stoppedError(row: SandboxRow): DenvError {
-  const why = row.stopped
-    ? ` (${row.stopped.what}${row.stopped.detail ? `: ${row.stopped.detail}` : ''})`
-    : '';
-  return new DenvError('sandbox_stopped', `sandbox ${row.id} has stopped${why}`, {
-    details: { stopped: row.stopped },
-  });
-}
-
-const AGENT_UID = 1000;
-
-export function uidOfUser(user: User | undefined): number {
-  return typeof user === 'number' ? user : AGENT_UID;
-}
-
-export function toSandbox(row: SandboxRow): Sandbox {
-  return {
-    id: row.id,
-    state: row.state === 'deleting' ? 'deleted' : row.state,
-    ports: Object.fromEntries(
-      Object.entries(row.ports).map(([port, host]) => [port, `127.0.0.1:${host}`]),
-    ),
-    version: row.version,
-    reproducible: row.spec.reproducible,
-    forkedFrom: row.forkedFrom,
-    labels: row.labels,
-    createdAt: new Date(row.createdAt).toISOString(),
-    leaseUntil: new Date(row.leaseUntil).toISOString(),
-    controller: { kind: row.spec.controller.kind, ready: row.controller.ready },
-    stopped: row.stopped,
-  };
-}
-
-export function toVersion(row: VersionRow): Version {
-  return {
-    id: row.id,
-    sandbox: row.sandbox,
-    createdAt: new Date(row.createdAt).toISOString(),
-    retainUntil: new Date(row.retainUntil).toISOString(),
-    reproducible: row.spec.reproducible,
-    labels: row.labels,
-    pausedMs: row.pausedMs,
-    flushMs: row.flushMs,
-  };
 }

@@ -11,6 +11,7 @@ import { Files } from './files';
 import { Journal } from './journal';
 import { Lifecycle } from './lifecycle';
 import { Operations } from './operations';
+import { Preparation } from './preparation';
 import { Sandboxes } from './sandboxes';
 import { startSweeps } from './sweeps';
 import { Verify } from './verify';
@@ -40,7 +41,8 @@ export async function startDenvServer(options: {
   const context: ServerContext = { settings, journal, operations, driver, log };
   const sandboxes = new Sandboxes(context);
   const controllers = new Controllers(context, sandboxes);
-  const lifecycle = new Lifecycle(context, sandboxes, controllers);
+  const preparation = new Preparation(context, sandboxes);
+  const lifecycle = new Lifecycle(context, sandboxes, controllers, preparation);
   registerCalls(context, sandboxes, controllers);
   const verify = new Verify(context, sandboxes);
   const files = new Files(context, sandboxes);
@@ -56,7 +58,7 @@ export async function startDenvServer(options: {
     'denv server started',
   );
 
-  const app = createApp({ context, sandboxes, lifecycle, verify, files });
+  const app = createApp({ context, sandboxes, lifecycle, preparation, verify, files });
   return {
     fetch: (request) => app.fetch(request),
     async stop() {
