@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,14 +5,7 @@ import { BatchReport } from '../../contracts/batch';
 import type { DemoReport } from '../../client/demo/demo';
 import type { KillReport } from '../../client/demo/kill-demo';
 import { leftBehind } from './left-behind';
-
-const root = join(__dirname, '../..');
-
-interface Ended {
-  code: number | null;
-  stdout: string;
-  stderr: string;
-}
+import { lastLine, run, start } from './person';
 
 describe('npm run demo', () => {
   let home: string;
@@ -22,29 +14,12 @@ describe('npm run demo', () => {
     home = mkdtempSync(join(tmpdir(), 'rollouts-demo-'));
   });
   afterEach(async () => {
-    await run('bin/rollouts', 'down');
+    await run(home, 'bin/rollouts', 'down');
     rmSync(home, { recursive: true, force: true });
   });
 
-  /** As a person would, with a home of its own. */
-  function run(program: string, ...args: string[]): Promise<Ended> {
-    const env: NodeJS.ProcessEnv = { ...process.env, ROLLOUTS_HOME: home };
-    for (const name of ['TEMPORAL_ADDRESS', 'DENV_SERVER', 'DENV_API_KEY']) delete env[name];
-    const child = spawn(join(root, program), args, { cwd: root, env, stdio: 'pipe' });
-    let stdout = '';
-    let stderr = '';
-    child.stdout.on('data', (data: Buffer) => (stdout += data.toString()));
-    child.stderr.on('data', (data: Buffer) => (stderr += data.toString()));
-    return new Promise((resolve, reject) => {
-      child.once('error', reject);
-      child.once('close', (code) => resolve({ code, stdout, stderr }));
-    });
-  }
-
-  const lastLine = (text: string): string => text.trimEnd().split('\n').at(-1) ?? '';
-
   test('runs every task twice, explores one, and leaves nothing running', async () => {
-    const { code, stdout, stderr } = await run('scripts/demo', '--json');
+    const { code, stdout, stderr } = await run(home, 'scripts/demo', '--json');
 
     if (code !== 0) throw new Error(`the demo exited ${code}:\n${stdout}\n${stderr}`);
     const report = JSON.parse(lastLine(stdout)) as DemoReport; // its declared part is parsed below
@@ -71,12 +46,17 @@ describe('npm run demo', () => {
     expect(report.sandboxesLeft).toBe(0);
     expect(leftBehind(home)).toEqual([]);
 
-    const refused = await run('bin/rollouts', 'show', of('linked-report')[0]?.rolloutId ?? '');
+    const refused = await run(
+      home,
+      'bin/rollouts',
+      'show',
+      of('linked-report')[0]?.rolloutId ?? '',
+    );
     expect(refused.stdout).toMatch(/refused \/workspace\/report\.txt.*symbolic link/);
   }, 240_000);
 
   test('repeats nothing when the worker and the denv server are killed', async () => {
-    const { code, stdout, stderr } = await run('scripts/demo', '--kill-worker', '--json');
+    const { code, stdout, stderr } = await run(home, 'scripts/demo', '--kill-worker', '--json');
 
     if (code !== 0) throw new Error(`the demo exited ${code}:\n${stdout}\n${stderr}`);
     const report = JSON.parse(lastLine(stdout)) as KillReport; // its declared part is parsed below
@@ -99,8 +79,21 @@ describe('npm run demo', () => {
     expect(leftBehind(home)).toEqual([]);
   }, 240_000);
 
+  test('cancels what it runs and leaves nothing when it is stopped', async () => {
+    const demo = start(home, 'scripts/demo');
+    await demo.says('[1/14]');
+    demo.child.kill('SIGINT');
+    const { code, stderr } = await demo.ended;
+
+    expect(code).toBe(1);
+    expect(stderr).toContain('stopped by SIGINT');
+    expect(leftBehind(home)).toEqual([]);
+    const list = await run(home, 'bin/rollouts', 'list', '--class', 'cancelled', '--json');
+    expect(JSON.parse(list.stdout)).not.toHaveLength(0);
+  }, 120_000);
+
   test('refuses an option that it does not know', async () => {
-    const { code, stderr } = await run('scripts/demo', '--quick');
+    const { code, stderr } = await run(home, 'scripts/demo', '--quick');
 
     expect(code).toBe(2);
     expect(stderr).toContain("Unknown option '--quick'");
