@@ -26,7 +26,7 @@ export function createExecs(parts: HostParts, sandboxes: Sandboxes) {
       throw new DenvError('sandbox_stopped', `exec in sandbox ${sandboxId}: it does not run`);
     }
     const dir = records.execDirOf(sandboxId, checkId(execId));
-    const finite = spec.stdin instanceof Buffer && spec.stdin.length > 0 ? spec.stdin : null;
+    const finite = Buffer.isBuffer(spec.stdin) && spec.stdin.length > 0 ? spec.stdin : null;
     const files: ExecFiles = { dir, sandboxId, kind: finite ? 'plain' : 'held' };
     await rm(dir, { recursive: true, force: true }); // Half made by a starter that died.
     makeExecFiles(files, execProcess(spec, record.image), finite);

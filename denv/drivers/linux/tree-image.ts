@@ -52,13 +52,17 @@ export async function makeImageTree(image: TreeImage, real: string, root: string
     const args = ['--extract', '--numeric-owner', '--preserve-permissions', '--exclude=./dev/*'];
     await run('tar', [...args, '--exclude=dev/*', '--file', real, '--directory', root]);
   }
-  const shell = resolveInRoot(root, '/bin/sh');
-  if (readOrNull(shell) === null) {
-    throw new DenvError(
-      'image_not_found',
-      `image ${image.kind}:${image.path} has no /bin/sh; a sandbox needs one for its first process`,
-    );
-  }
+  const has = (program: string) => readOrNull(resolveInRoot(root, program)) !== null;
+  const missing = !has('/bin/sh')
+    ? '/bin/sh'
+    : has('/bin/sleep') || has('/usr/bin/sleep')
+      ? null
+      : 'sleep';
+  if (missing === null) return;
+  throw new DenvError(
+    'image_not_found',
+    `image ${image.kind}:${image.path} has no ${missing}, which the first process of a sandbox needs`,
+  );
 }
 
 /** What a sandbox has in every image: places to write, mount points, and a name for uid 1000. */

@@ -2,6 +2,7 @@ import { chmod, link, lstat, mkdir, open, rm, symlink } from 'node:fs/promises';
 import path from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { isNativeError } from 'node:util/types';
 import { extract } from 'tar-stream';
 import type { Header } from 'tar-stream';
 import { DenvError } from '../../errors';
@@ -18,16 +19,28 @@ export async function unpackFiles(root: string, archive: FileArchive): Promise<v
   const base = makeDirIn(root, archive.to);
   const made = new Set<string>();
   const tar = extract();
-  const fed = pipeline(Readable.from([archive.tar]), tar).catch((error: Error) => {
-    throw new DenvError('invalid_request', `files for ${archive.to}: ${error.message}`);
-  });
   const unpacked = (async () => {
     for await (const entry of tar) {
       await unpackEntry(base, entry.header, entry, made);
       entry.resume();
     }
   })();
-  await Promise.all([fed, unpacked]);
+  try {
+    await Promise.all([pipeline(Readable.from([archive.tar]), tar), unpacked]);
+  } catch (error) {
+    throw asRefusal(error, archive.to);
+  }
+}
+
+/** An archive that cannot be read, or whose entries stand in each other's way, is its sender's mistake. */
+function asRefusal(error: unknown, to: string): unknown {
+  if (error instanceof DenvError || !isNativeError(error)) return error;
+  const { code } = error as NodeJS.ErrnoException;
+  const message = `files for ${to}: ${error.message}`;
+  if (code === 'ENOSPC') return new DenvError('disk_full', message, { cause: error });
+  const ofTheArchive = ['EEXIST', 'EISDIR', 'ENOTDIR', 'ENOTEMPTY', 'ENAMETOOLONG', 'ENOENT'];
+  if (code !== undefined && !ofTheArchive.includes(code)) return error;
+  return new DenvError('invalid_request', message, { cause: error });
 }
 
 async function unpackEntry(
@@ -37,6 +50,7 @@ async function unpackEntry(
   made: Set<string>,
 ): Promise<void> {
   const at = await placeOf(base, header.name, made);
+  if (at === base && header.type !== 'directory') throw refused(header.name, 'has no name');
   const mode = header.mode & 0o1777;
   switch (header.type) {
     case 'directory':
@@ -92,7 +106,7 @@ async function placeOf(base: string, name: string, made: Set<string>): Promise<s
       throw error;
     });
   }
-  return path.join(dir, parts.at(-1) ?? '');
+  return parts.length === 0 ? base : path.join(dir, parts.at(-1) ?? '');
 }
 
 async function makeDir(dir: string, made: Set<string>): Promise<void> {

@@ -118,6 +118,11 @@ test('an image without a shell is refused, and one outside the allowed directori
     code: 'image_not_found',
     message: expect.stringContaining('has no /bin/sh'),
   });
+  const noSleep = makeImage('no-sleep');
+  rmSync(path.join(noSleep, 'bin/sleep'));
+  await expect(prepare('dir', noSleep)).rejects.toMatchObject({
+    message: expect.stringContaining('has no sleep'),
+  });
   for (const at of ['/etc', path.join(root, '..'), path.join(root, 'link-out'), '/no/such']) {
     await expect(prepare('dir', at)).rejects.toMatchObject({
       code: 'image_not_found',
