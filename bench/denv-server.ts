@@ -17,6 +17,7 @@ const serverMain = join(__dirname, '../denv/server/main.js');
 /** A denv server of its own, as a process, on a free port. */
 export async function startDenvServer(dataDir: string): Promise<BenchServer> {
   const child = spawn(process.execPath, [serverMain, '--data', dataDir, '--port', '0'], {
+    env: { ...process.env, DENV_LOG_LEVEL: 'warn' },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()));

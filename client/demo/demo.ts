@@ -81,10 +81,8 @@ export function surprises(report: DemoReport): string[] {
   const wrong = report.rollouts
     .filter(({ task, reward }) => reward !== expected[task])
     .map(({ rolloutId, reward }) => `${rolloutId} has reward ${reward}`);
-  const rewards = report.explore.rollouts
-    .map(({ reward }) => reward ?? -1)
-    .toSorted((a, b) => a - b);
-  if (rewards.join() !== '0,0.5,1') {
+  const rewards = report.explore.rollouts.map(({ reward }) => reward ?? 'none');
+  if (rewards.toSorted((a, b) => Number(a) - Number(b)).join() !== '0,0.5,1') {
     wrong.push(`the continuations have rewards ${rewards.join(', ')}, and not 0, 0.5, 1`);
   }
   if (report.sandboxesLeft > 0) wrong.push(`${report.sandboxesLeft} sandboxes are left`);
