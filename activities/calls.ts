@@ -2,9 +2,9 @@ import type { CallReply, ExecReply } from '../contracts/denv';
 import type { OutcomeUnknownPolicy } from '../contracts/task';
 import { PackedTask } from '../contracts/task';
 import { ModelReply } from '../contracts/trajectory';
-import type { Observation, ToolCall } from '../contracts/trajectory';
+import type { ToolCall, TrajectoryEntry } from '../contracts/trajectory';
 import { DenvError } from '../denv/errors';
-import { replyName } from './documents';
+import { replyName, toMs } from './documents';
 import { activity, held } from './heartbeat';
 import { showReply, showText } from './observations';
 import type { Shown } from './observations';
@@ -15,6 +15,7 @@ export interface CallToolInput {
   key: string;
   sandboxId: string;
   leaseS: number;
+  step: number;
   /** Key of the model call whose reply asks for it, and which of its tool calls this is. */
   modelKey: string;
   index: number;
@@ -24,9 +25,8 @@ export interface CallToolInput {
 }
 
 export interface CallToolOutput {
-  /** Blob ref of the Observation. */
+  /** Blob ref of the observation, as an entry of the trajectory. */
   ref: string;
-  isError: boolean;
   durationS: number;
   /** The snapshot that was asked for. */
   version?: string;
@@ -48,20 +48,25 @@ export interface RunCommandOutput {
   durationS: number;
   /** The end of its output, for messages. */
   outputTail: string;
-  /** Blob ref of an Observation of it. */
+  /** Blob ref of an observation of it, as an entry of the trajectory. */
   ref: string;
 }
 
 export function callActivities(parts: Parts) {
   const { denv, blobs, documents } = parts;
 
-  const keep = (call: Pick<ToolCall, 'id' | 'name'>, shown: Shown, durationS: number) =>
+  const keep = (
+    step: number,
+    call: Pick<ToolCall, 'id' | 'name'>,
+    observed: Shown & { durationS: number },
+    version?: string,
+  ): Promise<string> =>
     documents.put({
-      toolCallId: call.id,
-      name: call.name,
-      durationS,
-      ...shown,
-    } satisfies Observation);
+      type: 'observation',
+      step,
+      observation: { toolCallId: call.id, name: call.name, ...observed },
+      ...(version ? { version } : {}),
+    } satisfies TrajectoryEntry);
 
   return {
     /**
@@ -74,8 +79,8 @@ export function callActivities(parts: Parts) {
         const call = await toolCallOf(parts, input);
         if (call.arguments === null) {
           const text = `The arguments of this call are not a JSON object, so it was not made: ${call.rawArguments ?? ''}`;
-          const ref = await keep(call, await showText(blobs, text, true), 0);
-          return { ref, isError: true, durationS: 0 };
+          const shown = await showText(blobs, text, true);
+          return { ref: await keep(input.step, call, { ...shown, durationS: 0 }), durationS: 0 };
         }
         const request = {
           method: 'tools/call' as const,
@@ -93,19 +98,16 @@ export function callActivities(parts: Parts) {
         } catch (error) {
           if (!isUnknown(error) || input.onOutcomeUnknown !== 'report') throw error;
           const shown = await showText(blobs, unknownText, true);
-          return { ref: await keep(call, shown, 0), isError: true, durationS: 0 };
+          return { ref: await keep(input.step, call, { ...shown, durationS: 0 }), durationS: 0 };
         }
         const shown = await showReply(blobs, reply, input.timeoutS);
         // A call that was cut at its limit has used all of it.
         const durationS = reply.timedOut
           ? Math.max(reply.durationS, input.timeoutS)
           : reply.durationS;
-        return {
-          ref: await keep(call, shown, durationS),
-          isError: shown.isError,
-          durationS,
-          ...(reply.version ? { version: reply.version } : {}),
-        };
+        const { version } = reply;
+        const ref = await keep(input.step, call, { ...shown, durationS }, version);
+        return { ref, durationS: toMs(durationS), ...(version ? { version } : {}) };
       },
     ),
 
@@ -138,9 +140,9 @@ export function callActivities(parts: Parts) {
         return {
           exitCode: reply.exitCode,
           timedOut: reply.timedOut,
-          durationS: reply.durationS,
+          durationS: toMs(reply.durationS),
           outputTail: (reply.stderr || reply.stdout).slice(-500),
-          ref: await keep(call, shown, reply.durationS),
+          ref: await keep(input.index + 1, call, { ...shown, durationS: reply.durationS }),
         };
       },
     ),

@@ -48,6 +48,9 @@ export function createDocuments(blobs: BlobStore): Documents {
   };
 }
 
+/** Seconds to the millisecond: what goes through a history is short. */
+export const toMs = (seconds: number): number => Math.round(seconds * 1000) / 1000;
+
 export const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 
 /** The name under which the reply of a model call is kept. */

@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { Context } from '@temporalio/activity';
 import { PackedTask } from '../contracts/task';
 import { ModelReply } from '../contracts/trajectory';
-import type { TrajectoryEntry } from '../contracts/trajectory';
+import type { ToolCall, TrajectoryEntry } from '../contracts/trajectory';
 import { ModelError } from '../models/model';
-import { replyName, sha256 } from './documents';
+import { replyName, sha256, toMs } from './documents';
 import { activity, renewing } from './heartbeat';
 import type { Parts } from './parts';
 import { messagesOf } from './prompt';
@@ -30,20 +30,21 @@ export interface ModelTurn {
   /** Head of the trajectory before the reply, and with it. */
   before: string;
   head: string;
-  /** Names of the tools it calls, at most `maxCalls`; `calls` counts all. */
+  /** Names of the tools it calls, at most `maxCalls`. */
   tools: string[];
-  calls: number;
-  /** True unless every tool called says that it only reads. */
-  mutates: boolean;
+  /** Of tool calls past those, which are not made. */
+  surplus?: number;
+  /** Every tool called says that it only reads. */
+  readOnly?: true;
   /** A tool call without id or name: nothing could be shown for it. */
-  malformed: boolean;
+  malformed?: true;
   finishReason: ModelReply['finishReason'];
-  promptTokens: number;
-  completionTokens: number;
+  /** Prompt and completion. */
+  tokens: [number, number];
   costUsd: number | null;
   durationS: number;
-  /** Earlier HTTP requests for this reply that nobody got an answer of. */
-  reissued: number;
+  /** Earlier HTTP requests for this reply that nobody got an answer of, if any. */
+  reissued?: number;
 }
 
 /** Tool calls of one reply that are made; the others get an observation that says so. */
@@ -62,8 +63,10 @@ export function modelActivities(parts: Parts) {
     const recorded = await documents.find(ModelReply, replyName(input.key));
     if (recorded) return recorded;
     const ask = `${asksOf(input.key)}${Context.current().info.attempt}-${randomUUID().slice(0, 8)}`;
-    const messages = await messagesOf(blobs, entries);
-    await blobs.putIfAbsent(ask, Buffer.from('{}'));
+    const [messages] = await Promise.all([
+      messagesOf(blobs, entries),
+      blobs.putIfAbsent(ask, Buffer.from('{}')),
+    ]);
     const stopRenewing = renewing(denv, input);
     let reply: ModelReply;
     try {
@@ -107,25 +110,15 @@ export function modelActivities(parts: Parts) {
       const context = await documents.get(AgentContext, input.agentRef);
       const opening = input.head === '' ? await openingOf(parts, context) : [];
       const fresh = [...opening, ...(await entriesOf(documents, input.pending))];
-      const before = await append(documents, input.head, fresh);
-      const earlier = await load(documents, input.head);
+      const [before, earlier] = await Promise.all([
+        append(documents, input.head, fresh),
+        load(documents, input.head),
+      ]);
       const reply = await replyOf(input, [...earlier, ...fresh], context, signal);
       const head = await append(documents, before, [{ type: 'reply', step: input.step, reply }]);
-      const { promptTokens, completionTokens, costUsd } = reply.usage;
-      return {
-        before,
-        head,
-        tools: reply.toolCalls.slice(0, maxCalls).map((call) => call.name.slice(0, 64)),
-        calls: reply.toolCalls.length,
-        mutates: mutates(reply, context),
-        malformed: reply.toolCalls.some((call) => call.id === '' || call.name === ''),
-        finishReason: reply.finishReason,
-        promptTokens,
-        completionTokens,
-        costUsd,
-        durationS: reply.durationS,
-        reissued: await reissuedOf(input.key),
-      };
+      const turn = turnOf(reply, context);
+      const reissued = await reissuedOf(input.key);
+      return { before, head, ...turn, ...(reissued > 0 ? { reissued } : {}) };
     }),
   };
 }
@@ -139,9 +132,28 @@ async function openingOf({ documents }: Parts, context: AgentContext): Promise<T
   return systemPrompt === undefined ? [prompt] : [{ type: 'system', text: systemPrompt }, prompt];
 }
 
-function mutates(reply: ModelReply, { tools }: AgentContext): boolean {
-  const readOnly = new Set(
+/** Of a reply, what a workflow decides by. What is as usual is left out: every field is kept in a history. */
+function turnOf(
+  { toolCalls, finishReason, usage, durationS }: ModelReply,
+  context: AgentContext,
+): Omit<ModelTurn, 'before' | 'head'> {
+  const surplus = toolCalls.length - maxCalls;
+  const malformed = toolCalls.some((call) => call.id === '' || call.name === '');
+  return {
+    tools: toolCalls.slice(0, maxCalls).map((call) => call.name.slice(0, 64)),
+    ...(surplus > 0 ? { surplus } : {}),
+    ...(onlyReads(toolCalls, context) ? { readOnly: true } : {}),
+    ...(malformed ? { malformed: true } : {}),
+    finishReason,
+    tokens: [usage.promptTokens, usage.completionTokens],
+    costUsd: usage.costUsd,
+    durationS: toMs(durationS),
+  };
+}
+
+function onlyReads(toolCalls: ToolCall[], { tools }: AgentContext): boolean {
+  const reading = new Set(
     tools.filter((tool) => tool.annotations?.readOnlyHint === true).map((tool) => tool.name),
   );
-  return reply.toolCalls.some((call) => !readOnly.has(call.name));
+  return toolCalls.every((call) => reading.has(call.name));
 }

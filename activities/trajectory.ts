@@ -1,5 +1,4 @@
-import { ModelReply, Observation, TrajectoryNode } from '../contracts/trajectory';
-import type { TrajectoryEntry } from '../contracts/trajectory';
+import { ModelReply, TrajectoryEntry, TrajectoryNode } from '../contracts/trajectory';
 import type { Documents } from './documents';
 import { replyName } from './documents';
 import { activity } from './heartbeat';
@@ -8,7 +7,8 @@ import type { Parts } from './parts';
 /** What a workflow has not yet written to the trajectory; everything large is a ref. */
 export type PendingEntry =
   | { type: 'person'; step: number; text: string }
-  | { type: 'observation'; step: number; ref: string; version?: string }
+  /** Blob ref of an entry that an activity wrote. */
+  | { type: 'kept'; ref: string }
   | { type: 'restored'; step: number; version: string; why: string }
   /** Tool calls of a reply that were not made. */
   | { type: 'skipped'; step: number; modelKey: string; from: number; why: string };
@@ -63,11 +63,8 @@ async function entryOf(documents: Documents, entry: PendingEntry): Promise<Traje
     case 'person':
     case 'restored':
       return [entry];
-    case 'observation': {
-      const observation = await documents.get(Observation, entry.ref);
-      const version = entry.version === undefined ? {} : { version: entry.version };
-      return [{ type: 'observation', step: entry.step, observation, ...version }];
-    }
+    case 'kept':
+      return [await documents.get(TrajectoryEntry, entry.ref)];
     case 'skipped': {
       const reply = await documents.find(ModelReply, replyName(entry.modelKey));
       return (reply?.toolCalls ?? []).slice(entry.from).map((call) => ({

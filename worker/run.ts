@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { Client } from '@temporalio/client';
 import { loadClientConnectConfig } from '@temporalio/envconfig';
@@ -9,6 +10,7 @@ import { createModels } from '../models/router';
 import { createDirectoryBlobs } from '../stores/directory-blobs';
 import { openLedger } from '../stores/sqlite-ledger';
 import type { WorkerSettings } from './config';
+import { workerIdentity } from './identity';
 import { ownerLabel } from './owner';
 import { startReaper } from './reaper';
 import { rolloutStates } from './rollout-states';
@@ -44,6 +46,7 @@ export async function runWorker(settings: WorkerSettings, ready: () => void): Pr
       connection,
       namespace,
       taskQueue: settings.taskQueue,
+      identity: workerIdentity(process.pid, hostname()),
       ...workflowCode(),
       activities: createActivities({
         denv,

@@ -7,7 +7,7 @@ import { modelKey } from './keys';
 import { leaseOf, limitMet } from './limits';
 import { whilePaused } from './pause';
 import { runSolution } from './solution';
-import { worldOf } from './state';
+import { charge, worldOf } from './state';
 import type { RolloutState } from './state';
 import { makeToolCalls } from './tool-calls';
 
@@ -51,7 +51,7 @@ async function modelLoop(input: RolloutInput, state: RolloutState): Promise<Loop
     if (turn.finishReason === 'refused') return 'refused';
     if (turn.malformed) return 'malformed_tool_call';
 
-    if (turn.calls === 0) {
+    if (turn.tools.length === 0) {
       await whilePaused(input, state);
       if (state.paused || state.inbox.length > 0) continue;
       return turn.finishReason === 'length' ? 'max_tokens' : 'done';
@@ -88,18 +88,19 @@ async function askModel(input: RolloutInput, state: RolloutState): Promise<Model
   state.step = step;
   state.head = turn.head;
   state.pending = [];
-  charge(state, turn);
+  chargeTurn(state, turn);
   return turn;
 }
 
-function charge(state: RolloutState, turn: ModelTurn): void {
+function chargeTurn(state: RolloutState, turn: ModelTurn): void {
   state.modelCalls += 1;
-  state.modelCallsReissued += turn.reissued;
-  state.spent.tokens += turn.promptTokens + turn.completionTokens;
+  state.modelCallsReissued += turn.reissued ?? 0;
+  const [promptTokens, completionTokens] = turn.tokens;
+  state.spent.tokens += promptTokens + completionTokens;
   state.spent.costUsd += turn.costUsd ?? 0;
-  state.spent.workedS += turn.durationS;
-  state.usage.promptTokens += turn.promptTokens;
-  state.usage.completionTokens += turn.completionTokens;
+  charge(state, turn.durationS);
+  state.usage.promptTokens += promptTokens;
+  state.usage.completionTokens += completionTokens;
   if (turn.costUsd !== null) state.usage.costUsd = (state.usage.costUsd ?? 0) + turn.costUsd;
 }
 

@@ -4,7 +4,7 @@ import { activitiesFor } from './activity-options';
 import { troubleOf } from './failures';
 import { commandKey } from './keys';
 import { leaseOf, secondsLeft, toolTimeoutS } from './limits';
-import { worldOf } from './state';
+import { charge, worldOf } from './state';
 import type { RolloutState } from './state';
 
 /**
@@ -26,8 +26,8 @@ export async function runSolution(input: RolloutInput, state: RolloutState): Pro
         index,
         timeoutS,
       });
-      state.spent.workedS += done.timedOut ? Math.max(done.durationS, timeoutS) : done.durationS;
-      state.pending.push({ type: 'observation', step: index + 1, ref: done.ref });
+      charge(state, done.timedOut ? Math.max(done.durationS, timeoutS) : done.durationS);
+      state.pending.push({ type: 'kept', ref: done.ref });
     } catch (error) {
       if (isCancellation(error)) throw error;
       const { failure, details } = troubleOf(error, 'loop');

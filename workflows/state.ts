@@ -132,6 +132,11 @@ export function beginAttempt(state: RolloutState, input: RolloutInput): void {
   state.agentFailure = null;
 }
 
+/** Charges working time, to the millisecond. */
+export function charge({ spent }: RolloutState, seconds: number): void {
+  spent.workedS = Math.round((spent.workedS + seconds) * 1000) / 1000;
+}
+
 export function addCheckpoint(state: RolloutState, checkpoint: Checkpoint): void {
   state.checkpoints.push(checkpoint);
   if (state.checkpoints.length > keptCheckpoints) state.checkpoints.shift();

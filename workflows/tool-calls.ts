@@ -6,7 +6,7 @@ import { activitiesFor } from './activity-options';
 import { callKey, modelKey } from './keys';
 import { leaseOf, secondsLeft, toolTimeoutS } from './limits';
 import { recover } from './recover';
-import { worldOf } from './state';
+import { charge, worldOf } from './state';
 import type { RolloutState } from './state';
 import { keepCheckpoint } from './step-work';
 import type { StepWork } from './step-work';
@@ -51,6 +51,7 @@ async function makeOne(input: RolloutInput, state: RolloutState, work: StepWork)
     key: callKey(state, step, index),
     sandboxId: worldOf(state).sandboxId,
     leaseS: leaseOf(input),
+    step,
     modelKey: modelKey(state, step),
     index,
     timeoutS,
@@ -58,12 +59,11 @@ async function makeOne(input: RolloutInput, state: RolloutState, work: StepWork)
     ...(checkpoint ? { snapshot: 'before' as const } : {}),
   });
   if (done.version) keepCheckpoint(state, work, done.version);
-  const version = done.version ? { version: done.version } : {};
-  work.observations.push({ type: 'observation', step, ref: done.ref, ...version });
+  work.observations.push({ type: 'kept', ref: done.ref });
   if (index < work.charged) return;
   work.charged = index + 1;
   state.toolCalls += 1;
-  state.spent.workedS += done.durationS;
+  charge(state, done.durationS);
 }
 
 function wantsCheckpoint({ checkpoints }: RolloutInput, step: number, turn: ModelTurn): boolean {
@@ -72,7 +72,7 @@ function wantsCheckpoint({ checkpoints }: RolloutInput, step: number, turn: Mode
     case 'step':
       return true;
     case 'mutating':
-      return turn.mutates;
+      return turn.readOnly !== true;
     case 'never':
       return false;
   }
@@ -81,7 +81,7 @@ function wantsCheckpoint({ checkpoints }: RolloutInput, step: number, turn: Mode
 /** Calls that are never made still get an observation, so that a transcript has an answer to each. */
 function skipped(state: RolloutState, work: StepWork, end: StopReason | null): PendingEntry[] {
   const from = work.observations.length;
-  if (from >= work.turn.calls) return [];
+  if (from >= work.turn.tools.length && !work.turn.surplus) return [];
   const why =
     end === null
       ? `at most ${work.turn.tools.length} calls of one reply are made`

@@ -39,7 +39,16 @@ describe('callModel', () => {
 
     const turn = await run(bench.activities.callModel, await input(bench));
 
-    expect(turn).toMatchObject({ calls: 0, finishReason: 'stop', promptTokens: 10, reissued: 0 });
+    expect(turn).toEqual({
+      before: expect.stringMatching(/^sha256:/),
+      head: expect.stringMatching(/^sha256:/),
+      tools: [],
+      readOnly: true,
+      finishReason: 'stop',
+      tokens: [10, 5],
+      costUsd: null,
+      durationS: 1,
+    });
     expect(bench.model.requests[0]?.messages).toEqual([
       { role: 'system', text: 'Be brief.' },
       { role: 'user', parts: [{ type: 'text', text: 'Mend it.' }] },
@@ -70,7 +79,7 @@ describe('callModel', () => {
 
     const turn = await run(bench.activities.callModel, await input(bench));
 
-    expect(turn).toMatchObject({ calls: 1, tools: ['write'] });
+    expect(turn).toMatchObject({ tools: ['write'] });
   });
 
   test('counts the asks of killed workers, and not those that got an error for an answer', async () => {
@@ -104,13 +113,15 @@ describe('callModel', () => {
   });
 
   test.each([
-    [calls(['look', {}]), false],
-    [calls(['look', {}], ['write', {}]), true],
-    [calls(['unheard-of', {}]), true],
-  ])('%j mutates: %s', async (say, mutates) => {
+    [calls(['look', {}]), true],
+    [calls(['look', {}], ['write', {}]), undefined],
+    [calls(['unheard-of', {}]), undefined],
+  ])('%j only reads: %s', async (say, readOnly) => {
     const bench = activityBench([say]);
 
-    expect(await run(bench.activities.callModel, await input(bench))).toMatchObject({ mutates });
+    const turn = await run(bench.activities.callModel, await input(bench));
+
+    expect(turn.readOnly).toBe(readOnly);
   });
 
   test('shows what is pending, in its order, and images with their bytes', async () => {
@@ -126,7 +137,7 @@ describe('callModel', () => {
     };
     const pending = [
       { type: 'restored', step: 1, version: 'ver_1', why: 'lost' },
-      { type: 'observation', step: 1, ref: await bench.put(observation) },
+      { type: 'kept', ref: await bench.put({ type: 'observation', step: 1, observation }) },
       { type: 'person', step: 2, text: 'hurry' },
     ];
 
@@ -164,7 +175,7 @@ describe('callModel', () => {
     };
     await run(bench.activities.appendTrajectory, { head: turn.head, pending: [skipped] });
 
-    expect(turn).toMatchObject({ calls: 130 });
+    expect(turn).toMatchObject({ surplus: 2 });
     expect(turn.tools).toHaveLength(128);
     const nodes = [...bench.blobs.content.values()].map(String);
     expect(nodes.filter((text) => text.includes('This call was not made: too many'))).toHaveLength(
