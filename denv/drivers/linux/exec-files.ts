@@ -39,7 +39,7 @@ export type ExecProgress =
   | { kind: 'running' }
   | { kind: 'exited'; exitCode: number; atMs: number }
   /** The runtime could not start it: `message` is its reason. */
-  | { kind: 'failed'; exitCode: number; message: string }
+  | { kind: 'failed'; exitCode: number; message: string; atMs: number }
   | { kind: 'lost' };
 
 /** How far an exec is, from its files and its holder. */
@@ -48,8 +48,11 @@ export function progressOf(files: ExecFiles): ExecProgress {
   const holder = holderOf(files);
   const exitFile = at(files, files.kind === 'held' ? files.sandboxId : 'exit');
   const exit = readOrNull(exitFile)?.trim();
-  const failure = startFailure(files, exit);
-  if (failure !== null) return { kind: 'failed', exitCode: codeOf(failure), message: failure };
+  const message = startFailure(files, exit);
+  if (message !== null) {
+    const { mtimeMs: atMs } = statSync(at(files, files.kind === 'held' ? 'sync' : 'exit'));
+    return { kind: 'failed', exitCode: codeOf(message), message, atMs };
+  }
   if (exit) {
     return { kind: 'exited', exitCode: Number(exit), atMs: statSync(exitFile).mtimeMs };
   }

@@ -31,22 +31,27 @@ export function openExecHandle(
       case 'running':
         return null;
       case 'exited':
-        return progress.exitCode === 137 && endedByUs(progress.atMs)
+        return progress.exitCode === 137 && (endedByUs(progress.atMs) || endedWithSandbox())
           ? { kind: 'killed' }
           : { kind: 'exited', exitCode: progress.exitCode };
       case 'failed':
-        return endedByUs(Date.now())
+        return endedByUs(progress.atMs)
           ? { kind: 'killed' }
           : { kind: 'exited', exitCode: progress.exitCode };
       case 'lost':
       case 'never_started':
-        return endedByUs(Date.now()) ? { kind: 'killed' } : { kind: 'lost' };
+        return endedByUs(Date.now()) || endedWithSandbox() ? { kind: 'killed' } : { kind: 'lost' };
     }
   }
 
   function endedByUs(atMs: number): boolean {
     const stoppedAtMs = records.stoppedAtMs(files.sandboxId);
     return wasKilled(files) || (stoppedAtMs !== null && stoppedAtMs <= atMs);
+  }
+
+  /** The sandbox ended of itself, and with it what ran there. */
+  function endedWithSandbox(): boolean {
+    return records.stoppedAtMs(files.sandboxId) === null && !records.running(files.sandboxId);
   }
 
   async function watchEnd(): Promise<ExecEnd> {

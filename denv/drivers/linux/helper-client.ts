@@ -1,22 +1,13 @@
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
-import net from 'node:net';
+import type { Socket } from 'node:net';
 import path from 'node:path';
 import { DenvError } from '../../errors';
+import { connectUnix, exchange } from './helper-socket';
+import type { Reply } from './helper-socket';
 import type { Layout } from './layout';
 import { argumentsOf, findProgram, readOrNull, sleep } from './processes';
-
-/** The helper's answer to a request it would not or could not do. */
-export class HelperError extends Error {
-  constructor(
-    readonly code: string,
-    message: string,
-  ) {
-    super(message);
-    this.name = 'HelperError';
-  }
-}
 
 export interface SnapshotRequest {
   source: string;
@@ -49,19 +40,12 @@ export interface HelperClient {
   snapshot(request: SnapshotRequest): Promise<{ flushMs: number | null; pausedMs: number | null }>;
   /** Resolves when no tree work is under way. */
   drain(): Promise<void>;
-  connect(where: NamespaceOf, port: number): Promise<net.Socket>;
+  connect(where: NamespaceOf, port: number): Promise<Socket>;
   publish(id: string, where: NamespaceOf, port: number, hostPort: number | null): Promise<number>;
   unpublish(id: string): Promise<void>;
   quit(): Promise<void>;
   /** Stops watching over the helper, which goes on. */
   letGo(): void;
-}
-
-interface Reply {
-  ok: boolean;
-  code?: string;
-  message?: string;
-  [field: string]: unknown;
 }
 
 const script = path.join(__dirname, 'portd.py');
@@ -88,7 +72,7 @@ export function createHelperClient(
 ): HelperClient {
   const version = createHash('sha256').update(readFileSync(script)).digest('hex').slice(0, 16);
   let starting: Promise<{ restarted: boolean }> | null = null;
-  let watching: net.Socket | null = null;
+  let watching: Socket | null = null;
 
   async function start(): Promise<{ restarted: boolean }> {
     const running = await hello();
@@ -165,7 +149,7 @@ export function createHelperClient(
     socket?.destroy();
   }
 
-  async function open(): Promise<net.Socket> {
+  async function open(): Promise<Socket> {
     try {
       return await connectUnix(layout.helperSocket);
     } catch {
@@ -195,7 +179,7 @@ export function createHelperClient(
     }
   }
 
-  async function connectOnce(where: NamespaceOf, port: number): Promise<net.Socket> {
+  async function connectOnce(where: NamespaceOf, port: number): Promise<Socket> {
     const socket = await open();
     try {
       await exchange(socket, { op: 'connect', ...where, port });
@@ -247,45 +231,4 @@ export function createHelperClient(
       while (pid > 0 && argumentsOf(pid).includes(layout.helperSocket)) await sleep(2);
     },
   };
-}
-
-function connectUnix(at: string): Promise<net.Socket> {
-  return new Promise((resolve, reject) => {
-    const socket = net.connect({ path: at });
-    socket.once('error', reject);
-    socket.once('connect', () => {
-      socket.off('error', reject);
-      resolve(socket);
-    });
-  });
-}
-
-/** Sends one line and takes one line; what comes after it stays in the socket. */
-function exchange(socket: net.Socket, request: object): Promise<Reply> {
-  return new Promise((resolve, reject) => {
-    let received = Buffer.alloc(0);
-    const settle = (act: () => void) => {
-      socket.off('readable', onReadable).off('error', onGone).off('close', onGone);
-      act();
-    };
-    const onGone = () =>
-      settle(() => reject(new DenvError('unavailable', 'the host helper died during a request')));
-    const onReadable = () => {
-      const chunk = socket.read() as Buffer | null;
-      if (chunk === null) return;
-      received = Buffer.concat([received, chunk]);
-      const end = received.indexOf(10);
-      if (end < 0) return;
-      const rest = received.subarray(end + 1);
-      if (rest.length > 0) socket.unshift(rest);
-      const reply = JSON.parse(received.toString('utf8', 0, end)) as Reply;
-      settle(() =>
-        reply.ok
-          ? resolve(reply)
-          : reject(new HelperError(reply.code ?? 'failed', reply.message ?? 'no reason given')),
-      );
-    };
-    socket.on('readable', onReadable).on('error', onGone).on('close', onGone);
-    socket.write(`${JSON.stringify(request)}\n`);
-  });
 }

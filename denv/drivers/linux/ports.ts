@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { DenvError } from '../../errors';
-import { HelperError } from './helper-client';
+import { HelperError } from './helper-socket';
 import { checkId } from './layout';
 import type { HostParts } from './sandboxes';
 

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { DenvError } from '../../errors';
 import type { SnapshotTimings } from '../driver';
 import { requireSpace } from './data-fs';
-import { HelperError } from './helper-client';
+import { HelperError } from './helper-socket';
 import { checkId } from './layout';
 import type { HostParts, Sandboxes } from './sandboxes';
 

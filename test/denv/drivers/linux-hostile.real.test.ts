@@ -453,7 +453,8 @@ describe('limits', () => {
     const { handle } = await on.start(id, ['sleep', '300']);
 
     process.kill(initPid(id), 'SIGKILL');
-    await handle.ended();
+
+    expect(await handle.ended()).toEqual({ kind: 'killed' });
 
     expect(await driver.state(id)).toMatchObject({ state: 'stopped', hostRestart: false });
     await driver.remove(id);
