@@ -10,7 +10,7 @@ import {
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
-import type { WorkflowHandle } from '@temporalio/client';
+import type { WorkflowHandleWithFirstExecutionRunId } from '@temporalio/client';
 import { TestWorkflowEnvironment } from '@temporalio/testing';
 import { DefaultLogger, Runtime, Worker, bundleWorkflowCode } from '@temporalio/worker';
 import type { RolloutInput, RolloutResult } from '../contracts/rollout';
@@ -56,7 +56,7 @@ export interface Running {
   model: FakeModel;
   /** Of this worker alone: a workflow that an earlier test left behind is nobody's. */
   taskQueue: string;
-  start: (input: RolloutInput) => Promise<WorkflowHandle<typeof rollout>>;
+  start: (input: RolloutInput) => Promise<WorkflowHandleWithFirstExecutionRunId<typeof rollout>>;
 }
 
 export interface RolloutSpec extends Partial<Omit<RolloutInput, 'taskRef'>> {

@@ -1,0 +1,120 @@
+import type { WorkflowHandle } from '@temporalio/client';
+import { DenvError } from '../../denv/errors';
+import { batch, explore } from '../../workflows';
+import { messageUpdate, pauseUpdate, resumeUpdate } from '../../workflows/messages';
+import { FakeDenv, noVerdict } from '../fakes/fake-denv';
+import { calls, FakeModel } from '../fakes/fake-model';
+import type { TemporalEnv } from '../temporal-env';
+
+const write = calls(['write', { line: 'a' }]);
+
+/** Ways that rollouts go, whose histories today's workflows must be able to replay. Each gives the workflows to record. */
+export const scenes: Record<string, (env: TemporalEnv) => Promise<WorkflowHandle[]>> = {
+  async nop(env) {
+    const { input } = await env.run({ agent: 'nop', task: { setup: [['true']] } });
+    return [env.temporal.client.workflow.getHandle(input.rolloutId)];
+  },
+
+  async oracle(env) {
+    const { input } = await env.run({ agent: 'oracle', task: { solution: [['true']] } });
+    return [env.temporal.client.workflow.getHandle(input.rolloutId)];
+  },
+
+  /** Paused, spoken to, resumed, and put back to before a step. */
+  async restored(env) {
+    const denv = new FakeDenv();
+    denv.handlers.call = async ({ method }, { key, hang }) => {
+      if (method === 'tools/call' && key.endsWith('/1/step/1/call/0')) await hang();
+      if (key.endsWith('/1/step/2/call/0')) throw new DenvError('outcome_unknown', 'it died');
+      return undefined;
+    };
+    const input = await env.declare({ leaseS: 5 });
+    return env.withWorker({ denv, model: [write, write, { text: 'done' }] }, async ({ start }) => {
+      const handle = await start(input);
+      await denv.began('/step/1/call/0');
+      const { sandboxId } = await handle.executeUpdate(pauseUpdate);
+      await handle.executeUpdate(messageUpdate, { args: [{ text: 'hurry' }] });
+      denv.release('/step/1/call/0');
+      await denv.began(`renew ${sandboxId}`);
+      await handle.executeUpdate(resumeUpdate);
+      await handle.result();
+      return [handle];
+    });
+  },
+
+  async attempts(env) {
+    const denv = new FakeDenv();
+    denv.handlers.create = (_request, { key }) => {
+      if (key.endsWith('/1/create')) throw new DenvError('controller_failed', 'not ready');
+    };
+    denv.handlers.verify = (_request, { version }) => noVerdict(version);
+    const { input } = await env.run({}, { denv, model: [write, { text: 'done' }] });
+    return [env.temporal.client.workflow.getHandle(input.rolloutId)];
+  },
+
+  async cancelled(env) {
+    const denv = new FakeDenv();
+    denv.handlers.call = async ({ method }, { hang }) => {
+      if (method === 'tools/call') await hang();
+      return undefined;
+    };
+    const input = await env.declare();
+    return env.withWorker({ denv, model: [write] }, async ({ start }) => {
+      const handle = await start(input);
+      await denv.began('/step/1/call/0');
+      await handle.cancel();
+      await handle.result().catch(() => undefined);
+      return [handle];
+    });
+  },
+
+  /** The run that ends by continuing as new, and the one that goes on from it. */
+  async continued(env) {
+    const model = new FakeModel((_request, turn) => (turn < 8 ? write : { text: 'done' }));
+    const input = await env.declare();
+    return env.withWorker({ model }, async ({ start }) => {
+      const handle = await start(input);
+      await handle.result();
+      const { firstExecutionRunId } = handle;
+      const { workflow } = env.temporal.client;
+      return [
+        workflow.getHandle(input.rolloutId, firstExecutionRunId),
+        workflow.getHandle(input.rolloutId),
+      ];
+    });
+  },
+
+  async batch(env) {
+    const declared = await Promise.all(
+      ['t0', 't1'].map((id) => env.declare({ batchId: 'rec', agent: 'nop', task: { id } })),
+    );
+    const { ref } = await env.blobs.put(Buffer.from(JSON.stringify(declared)));
+    return env.withWorker({}, async ({ taskQueue }) => {
+      const handle = await env.temporal.client.workflow.start(batch, {
+        workflowId: 'batch/rec',
+        taskQueue,
+        args: [{ batchId: 'rec', rolloutsRef: ref, declared: 2, concurrency: 1 }],
+      });
+      await handle.result();
+      return [handle];
+    });
+  },
+
+  async explore(env) {
+    const input = await env.declare();
+    return env.withWorker({ model: [write, { text: 'done' }] }, async ({ start, taskQueue }) => {
+      const parent = await (await start(input)).result();
+      const [checkpoint] = parent.checkpoints;
+      if (!checkpoint) throw new Error('no checkpoint');
+      const from = { parentRolloutId: input.rolloutId, ...checkpoint };
+      const child = { ...input, rolloutId: `${input.rolloutId}/e0`, from };
+      const handle = await env.temporal.client.workflow.start(explore, {
+        workflowId: 'explore/rec',
+        taskQueue,
+        args: [{ exploreId: 'explore/rec', rollouts: [child] }],
+      });
+      await handle.result();
+      return [handle, env.temporal.client.workflow.getHandle(child.rolloutId)];
+    });
+  },
+};
