@@ -38,8 +38,8 @@ export type ExecProgress =
   | { kind: 'never_started' }
   | { kind: 'running' }
   | { kind: 'exited'; exitCode: number; atMs: number }
-  /** The runtime could not start it: `message` is its reason. */
-  | { kind: 'failed'; exitCode: number; message: string; atMs: number }
+  /** The runtime could not start it; `ofProgram`: for want of the program or directory, not of the sandbox. */
+  | { kind: 'failed'; exitCode: number; message: string; ofProgram: boolean; atMs: number }
   | { kind: 'lost' };
 
 /** How far an exec is, from its files and its holder. */
@@ -51,7 +51,8 @@ export function progressOf(files: ExecFiles): ExecProgress {
   const message = startFailure(files, exit);
   if (message !== null) {
     const { mtimeMs: atMs } = statSync(at(files, files.kind === 'held' ? 'sync' : 'exit'));
-    return { kind: 'failed', exitCode: codeOf(message), message, atMs };
+    const ofProgram = /exec: |executable file|chdir to cwd/.test(message);
+    return { kind: 'failed', exitCode: codeOf(message), message, ofProgram, atMs };
   }
   if (exit) {
     return { kind: 'exited', exitCode: Number(exit), atMs: statSync(exitFile).mtimeMs };

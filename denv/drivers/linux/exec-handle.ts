@@ -35,7 +35,7 @@ export function openExecHandle(
           ? { kind: 'killed' }
           : { kind: 'exited', exitCode: progress.exitCode };
       case 'failed':
-        return endedByUs(progress.atMs)
+        return endedByUs(progress.atMs) || (!progress.ofProgram && endedWithSandbox())
           ? { kind: 'killed' }
           : { kind: 'exited', exitCode: progress.exitCode };
       case 'lost':

@@ -4,7 +4,7 @@ import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import path from 'node:path';
 import { DenvError } from '../../errors';
-import { connectUnix, exchange } from './helper-socket';
+import { connectUnix, exchange, HelperError } from './helper-socket';
 import type { Reply } from './helper-socket';
 import type { Layout } from './layout';
 import { argumentsOf, findProgram, readOrNull, sleep } from './processes';
@@ -63,7 +63,7 @@ export function findPython(): string {
 
 /**
  * A client of the host helper (portd.py) of one data directory. When the helper is gone it is started anew, `onRestart` adds
- * the published ports again, and a request that it cannot have begun is sent once more.
+ * the published ports again, and what may be done twice is asked again.
  */
 export function createHelperClient(
   layout: Layout,
@@ -170,12 +170,32 @@ export function createHelperClient(
   }
 
   /** For what may be done twice: a helper that dies in the middle is asked again, once. */
-  async function askTwice<T>(attempt: () => Promise<T>): Promise<T> {
+  async function askTwice<T>(attempt: () => Promise<T>, onDeath?: () => void): Promise<T> {
     try {
       return await attempt();
     } catch (error) {
       if (!(error instanceof DenvError) || error.code !== 'unavailable') throw error;
+      onDeath?.();
+      await ensure(); // Not before the old one is wholly gone.
       return attempt();
+    }
+  }
+
+  /** The kernel makes a snapshot whole or not at all, so a target that is there after a death was made before it. */
+  async function snapshot(request: SnapshotRequest) {
+    let died = false;
+    try {
+      const reply = await askTwice(
+        () => ask({ op: 'snapshot', ...request }),
+        () => (died = true),
+      );
+      return {
+        flushMs: reply.flushMs as number | null,
+        pausedMs: reply.pausedMs as number | null,
+      };
+    } catch (error) {
+      if (!died || !(error instanceof HelperError) || error.code !== 'exists') throw error;
+      return { flushMs: null, pausedMs: null };
     }
   }
 
@@ -201,16 +221,10 @@ export function createHelperClient(
     async makeReadOnly(at) {
       await askTwice(() => ask({ op: 'readOnly', path: at }));
     },
-    async snapshot(request) {
-      const reply = await ask({ op: 'snapshot', ...request });
-      return {
-        flushMs: reply.flushMs as number | null,
-        pausedMs: reply.pausedMs as number | null,
-      };
-    },
+    snapshot,
     async copy(source, target) {
       const still = { flush: false, cgroup: null, kill: false };
-      await ask({ op: 'snapshot', source, target, readOnly: false, ...still });
+      await snapshot({ source, target, readOnly: false, ...still });
     },
     async drain() {
       await askTwice(() => ask({ op: 'drain' }));

@@ -478,17 +478,16 @@ describe('a crash in the middle', () => {
     await driver.remove(id);
   });
 
-  test('a helper that dies during a snapshot leaves nothing frozen, and it can be taken again', async () => {
+  test('a snapshot is taken although its helper dies over it, and nothing is left frozen', async () => {
     const id = await on.newSandbox();
     await on.sh(id, 'head -c 60M /dev/urandom > big; echo data > data');
     const versionId = newId('ver');
 
-    const taken = driver.snapshot(id, versionId, { stop: false }).catch((error: unknown) => error);
+    const taken = driver.snapshot(id, versionId, { stop: false });
     await new Promise((resolve) => setTimeout(resolve, 5));
     process.kill(Number(readFileSync(`${layoutOf(dataDir).helperSocket}.lock`, 'utf8')), 'SIGKILL');
+    await taken;
 
-    expect(await taken).toMatchObject({ code: 'unavailable' });
-    await driver.snapshot(id, versionId, { stop: false });
     expect(await on.sh(id, 'cat data')).toMatchObject({ stdout: 'data\n' });
     const file = path.join(driver.versionPath(versionId), 'workspace/big');
     expect(readFileSync(file)).toHaveLength(60 * 2 ** 20);
