@@ -58,6 +58,8 @@ export async function runWorker(settings: WorkerSettings, ready: () => void): Pr
       // Activities wait for others most of their time; a parked workflow is cheap.
       maxConcurrentActivityTaskExecutions: 1000,
       maxCachedWorkflows: 1500,
+      // One thread replays them: more at once only use up each other's time.
+      maxConcurrentWorkflowTaskExecutions: 8,
       // So that what a killed worker held is noticed and handed on within seconds.
       maxHeartbeatThrottleInterval: '1 second',
       stickyQueueScheduleToStartTimeout: '2 seconds',

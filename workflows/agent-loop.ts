@@ -20,6 +20,7 @@ const defaultModelWaitS = 900;
 /** The agent at work: until it is done, a limit is met or its sandbox is lost. What it wrote last is in the trajectory then. */
 export async function agentLoop(input: RolloutInput, state: RolloutState): Promise<LoopEnd> {
   await whilePaused(input, state);
+  if (state.paused) return 'continue';
   const end = await loopOf(input, state);
   if (end !== 'continue' && state.pending.length > 0) await writePending(state);
   return end;
@@ -40,7 +41,9 @@ function loopOf(input: RolloutInput, state: RolloutState): Promise<LoopEnd> {
 async function modelLoop(input: RolloutInput, state: RolloutState): Promise<LoopEnd> {
   for (;;) {
     await whilePaused(input, state);
+    if (state.lastWord && !state.paused && state.inbox.length === 0) return state.lastWord;
     if (workflowInfo().continueAsNewSuggested) return 'continue';
+    state.lastWord = null;
     const limit = limitMet(input, state);
     if (limit) return limit;
     takeMessages(state);
@@ -52,9 +55,9 @@ async function modelLoop(input: RolloutInput, state: RolloutState): Promise<Loop
     if (turn.malformed) return 'malformed_tool_call';
 
     if (turn.tools.length === 0) {
-      await whilePaused(input, state);
-      if (state.paused || state.inbox.length > 0) continue;
-      return turn.finishReason === 'length' ? 'max_tokens' : 'done';
+      // Not yet the end: somebody may hold the rollout, and have a word with the agent.
+      state.lastWord = turn.finishReason === 'length' ? 'max_tokens' : 'done';
+      continue;
     }
     const end = await makeToolCalls(input, state, { turn, spent });
     if (end) return end;

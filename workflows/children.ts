@@ -16,6 +16,7 @@ import type { RolloutInput } from '../contracts/rollout';
 import { activitiesFor } from './activity-options';
 import { rollout } from './rollout';
 import { startAttributes } from './search-attributes';
+import { workflowTaskTimeout } from './start-options';
 
 export type RolloutChild = ChildWorkflowHandle<typeof rollout>;
 
@@ -31,6 +32,7 @@ export async function startRollout(
       parentClosePolicy,
       workflowIdReusePolicy: WorkflowIdReusePolicy.REJECT_DUPLICATE,
       cancellationType: ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
+      workflowTaskTimeout,
       typedSearchAttributes: startAttributes(input),
     });
   } catch (error) {

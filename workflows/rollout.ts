@@ -82,8 +82,8 @@ function refuseUnbounded({ limits, model }: RolloutInput): void {
 }
 
 function endAttempt(state: RolloutState, failure: RolloutEnding['failure']): void {
-  const { attempt, sandboxId, stopReason } = state;
-  state.attempts.push({ attempt, sandboxId, failure, stopReason });
+  const { attempt, stopReason, world } = state;
+  state.attempts.push({ attempt, sandboxId: world?.sandboxId ?? '', failure, stopReason });
 }
 
 const unscored = (failure: RolloutEnding['failure']): RolloutEnding => ({
@@ -118,7 +118,7 @@ async function close(
     // This workflow's own result holds it too, and the ledger can be rebuilt from that.
     log.error('the ledger did not take the result', { error });
   }
-  if (input.searchAttributes) upsertSearchAttributes(endAttributes(result));
+  if (input.searchAttributes) upsertSearchAttributes(endAttributes(input, result));
   state.stage = 'stop';
   await closeSandboxes(state);
   state.stage = 'ended';

@@ -13,17 +13,18 @@ export const searchAttributes = {
 
 /** For the start of a rollout; undefined where the namespace has none of them. */
 export function startAttributes(input: RolloutInput): TypedSearchAttributes | undefined {
-  if (!input.searchAttributes) return undefined;
-  return new TypedSearchAttributes([
-    { key: searchAttributes.batch, value: input.batchId },
-    { key: searchAttributes.task, value: input.taskId },
-    { key: searchAttributes.model, value: input.model.name || input.agent },
-  ]);
+  return input.searchAttributes ? new TypedSearchAttributes(declared(input)) : undefined;
 }
 
-/** For its end. */
-export function endAttributes(result: RolloutResult): SearchAttributePair[] {
-  const outcome = { key: searchAttributes.outcome, value: result.outcome };
-  if (result.reward === null) return [outcome];
-  return [outcome, { key: searchAttributes.reward, value: result.reward }];
+const declared = (input: RolloutInput): SearchAttributePair[] => [
+  { key: searchAttributes.batch, value: input.batchId },
+  { key: searchAttributes.task, value: input.taskId },
+  { key: searchAttributes.model, value: input.model.name || input.agent },
+];
+
+/** For its end, however it was started. */
+export function endAttributes(input: RolloutInput, result: RolloutResult): SearchAttributePair[] {
+  const ended = [...declared(input), { key: searchAttributes.outcome, value: result.outcome }];
+  if (result.reward === null) return ended;
+  return [...ended, { key: searchAttributes.reward, value: result.reward }];
 }

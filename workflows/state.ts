@@ -61,6 +61,8 @@ export interface RolloutState {
   restored: RolloutResult['lineage']['restored'];
   /** A host that loses a sandbox again and again is not worked around for ever. */
   hostRestored: boolean;
+  /** What the agent's last reply ends with, if nobody objects. */
+  lastWord: StopReason | null;
   stopReason: StopReason | null;
   /** Of the agent, beside a score. */
   agentFailure: Failure | null;
@@ -106,6 +108,7 @@ export function initialState(input: RolloutInput, startedAt: string): RolloutSta
     verdicts: [],
     restored: [],
     hostRestored: false,
+    lastWord: null,
     stopReason: null,
     agentFailure: null,
     end: null,
@@ -128,6 +131,7 @@ export function beginAttempt(state: RolloutState, input: RolloutInput): void {
   state.head = input.from?.trajectory ?? '';
   state.pending = [];
   state.checkpoints = [];
+  state.lastWord = null;
   state.stopReason = null;
   state.agentFailure = null;
 }

@@ -1,5 +1,7 @@
+import { isCancellation, log } from '@temporalio/workflow';
 import type { RolloutInput, VerdictResult } from '../contracts/rollout';
 import { activitiesFor } from './activity-options';
+import { troubleOf } from './failures';
 import { verifyKey } from './keys';
 import { worldOf } from './state';
 import type { RolloutEnding, RolloutState } from './state';
@@ -21,9 +23,7 @@ export async function judge(input: RolloutInput, state: RolloutState): Promise<R
   }
   if (verdict.verdict !== 'none') return scored(state, verdict);
 
-  const target = { version: startVersion };
-  const start = await verify(input, state, 'start', target, 'start');
-  const submissionCaused = start.verdict !== 'none';
+  const submissionCaused = await startHasVerdict(input, state, startVersion);
   const failure = {
     class: 'verifier' as const,
     type: 'VerifierFailed',
@@ -33,6 +33,24 @@ export async function judge(input: RolloutInput, state: RolloutState): Promise<R
   return submissionCaused && task.noVerdict === 'zero'
     ? { outcome: 'scored', reward: 0, rewards: {}, failure, submissionCaused }
     : { outcome: 'unscored', reward: null, rewards: {}, failure, submissionCaused };
+}
+
+/** A question about whose fault it is: what goes wrong here changes nothing else. */
+async function startHasVerdict(
+  input: RolloutInput,
+  state: RolloutState,
+  version: string,
+): Promise<boolean> {
+  try {
+    const start = await verify(input, state, 'start', { version }, 'start');
+    return start.verdict !== 'none';
+  } catch (error) {
+    if (isCancellation(error)) throw error;
+    log.warn('the start version could not be verified', {
+      failure: troubleOf(error, 'verify').failure,
+    });
+    return false;
+  }
 }
 
 async function verify(

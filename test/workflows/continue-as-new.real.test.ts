@@ -81,6 +81,32 @@ describe('a history that is full', () => {
     });
   });
 
+  test('a rollout that is held at the agent’s last word does not ask the model again', async () => {
+    const input = await env.declare({ leaseS: 5 });
+    let asked: () => void = () => undefined;
+    const thinking = new Promise<void>((resolve) => (asked = resolve));
+    let answer: () => void = () => undefined;
+    const answered = new Promise<void>((resolve) => (answer = resolve));
+    const model = new FakeModel([{ text: 'done' }]);
+    const complete = model.complete.bind(model);
+    model.complete = async (request, options) => {
+      asked();
+      await answered;
+      return complete(request, options);
+    };
+
+    await env.withWorker({ model }, async ({ start }) => {
+      const handle = await start(input);
+      await thinking;
+      await handle.executeUpdate(pauseUpdate);
+      answer();
+      expect(await runsOf(input.rolloutId)).toBeGreaterThan(1);
+      await env.temporal.client.workflow.getHandle(input.rolloutId).executeUpdate(resumeUpdate);
+
+      expect(await handle.result()).toMatchObject({ stopReason: 'done', steps: 1, modelCalls: 1 });
+    });
+  });
+
   test('a batch goes on, finds its rollouts by id again, and starts none twice', async () => {
     const denv = new FakeDenv();
     denv.handlers.verify = async (_request, { key, version, hang }) => {

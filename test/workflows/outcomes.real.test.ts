@@ -171,6 +171,22 @@ describe('outcomes of a rollout', () => {
     },
   );
 
+  test('a start version that cannot be judged leaves the fault where it is: unknown', async () => {
+    const denv = new FakeDenv();
+    denv.handlers.verify = (_request, { key, version }) => {
+      if (key.endsWith('/start')) throw new DenvError('version_not_found', 'it was removed');
+      return noVerdict(version);
+    };
+
+    const { result } = await env.run({ agent: 'nop' }, { denv });
+
+    expect(result).toMatchObject({
+      outcome: 'unscored',
+      failure: { class: 'verifier' },
+      submissionCaused: false,
+    });
+  });
+
   test('a refused submission is 0, and the verdict says why', async () => {
     const denv = new FakeDenv();
     denv.handlers.verify = () => {
