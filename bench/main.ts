@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { DefaultLogger, Runtime } from '@temporalio/worker';
 import { activity } from './activity';
+import { UsageError, UserError } from '../client/errors';
 import { openBare } from './bare';
 import { checkpoint } from './checkpoint';
 import type { SandboxBench, StackBench } from './context';
@@ -32,7 +33,7 @@ const say = (line: string): void => console.error(line);
 // Whatever is being measured is let go, and everything is cleaned up.
 const interrupted = new Promise<never>((_, reject) => {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-    process.once(signal, () => reject(new Error(`stopped by ${signal}`)));
+    process.once(signal, () => reject(new UserError(`stopped by ${signal}`)));
   }
 });
 interrupted.catch(() => undefined);
@@ -40,9 +41,9 @@ interrupted.catch(() => undefined);
 main().then(
   (ok) => (process.exitCode = ok ? 0 : 3),
   (error: unknown) => {
-    console.error(error);
+    console.error(error instanceof UserError ? error.message : error);
     // What was let go may still hold connections.
-    process.exit(1);
+    process.exit(error instanceof UserError ? error.exitCode : 1);
   },
 );
 
@@ -50,7 +51,7 @@ async function main(): Promise<boolean> {
   const known = [...sandboxBenches, ...stackBenches].map(({ name }) => name);
   const unknown = values.only?.find((name) => !known.includes(name));
   if (unknown !== undefined) {
-    throw new Error(`--only ${unknown}: there is ${known.join(', ')}`);
+    throw new UsageError(`--only ${unknown}: there is ${known.join(', ')}`);
   }
   const machine = thisMachine();
   say(describeMachine(machine));
