@@ -274,6 +274,36 @@ export function describeDriver(under: () => DriverUnderTest, claims: DriverUnder
         expect(await sh(id, wait)).toMatchObject({ stdout: 'late\n' });
       }));
 
+    test('an exec ends with its main process, also when a background process holds its output', () =>
+      on(async (_, { sh }) => {
+        for (const stdin of [null, Buffer.from('input')]) {
+          const begin = performance.now();
+
+          const ended = await sh(id, 'sleep 5 & echo started; exit 4', { stdin });
+
+          expect(ended).toMatchObject({
+            end: { kind: 'exited', exitCode: 4 },
+            stdout: 'started\n',
+          });
+          expect(performance.now() - begin).toBeLessThan(4000);
+        }
+      }));
+
+    test('input that is not read, or not to its end, is no harm', () =>
+      on(async (_, { exec, sh }) => {
+        const stdin = Buffer.alloc(2_000_000, 'abcdefghi\n');
+
+        expect(await exec(id, ['true'], { stdin })).toMatchObject({
+          end: { kind: 'exited', exitCode: 0 },
+        });
+        expect(await sh(id, 'head -c 9; exit 3', { stdin })).toMatchObject({
+          end: { kind: 'exited', exitCode: 3 },
+          stdout: 'abcdefghi',
+        });
+        const echoed = await sh(id, 'tee /dev/null', { stdin: stdin.subarray(0, 1_000_000) });
+        expect(echoed.stdout === stdin.toString('utf8', 0, 1_000_000)).toBe(true);
+      }));
+
     test('a lasting stdin and a follower make a conversation', () =>
       on(async (_, { start }) => {
         const script = 'while read -r line; do echo "got $line"; done';

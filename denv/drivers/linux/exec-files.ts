@@ -1,37 +1,37 @@
-import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { argumentsOf, readOrNull } from './processes';
-import { runcError } from './runc';
 
 /**
  * The files of one exec: all that is known of it, for this process and the next.
  *   process.json   what runs
- *   holder.pid     the host process that holds it: conmon, or a shell around `runc exec` when there is finite input
+ *   holder.pid     conmon, which holds it
  *   sync           conmon's word on the start: {"data": PID} or {"data": -1, "message": ...}
- *   exit           conmon names this file after the sandbox; the shell calls it `exit`
+ *   <sandboxId>    its exit code, in a file that conmon names after the sandbox
+ *   stdin          its finite input; `feeding` (by which helper) once it is given, `fed` when all of it was
  *   killed         made before we kill it
- *   out/log        conmon's log;  out/stdout, out/stderr  without conmon;  stdin  the finite input
+ *   out/log        conmon's log
  */
 export interface ExecFiles {
   dir: string;
-  /** `held` by conmon, with a log; or `plain` files. */
-  kind: 'held' | 'plain';
   sandboxId: string;
+  finiteInput: boolean;
 }
 
 export const at = (files: ExecFiles, name: string): string => path.join(files.dir, name);
 
+const has = (files: ExecFiles, name: string): boolean => existsSync(at(files, name));
+
 export function makeExecFiles(files: ExecFiles, process: object, stdin: Buffer | null): void {
   mkdirSync(at(files, 'out'), { recursive: true, mode: 0o700 });
-  writeFileSync(at(files, 'process.json'), JSON.stringify(process), { mode: 0o600 });
   if (stdin) writeFileSync(at(files, 'stdin'), stdin, { mode: 0o600 });
+  writeFileSync(at(files, 'process.json'), JSON.stringify(process), { mode: 0o600 });
 }
 
 /** The files of an exec that was begun, or null. */
 export function findExecFiles(dir: string, sandboxId: string): ExecFiles | null {
-  if (readOrNull(path.join(dir, 'process.json')) === null) return null;
-  const plain = statSync(path.join(dir, 'stdin'), { throwIfNoEntry: false });
-  return { dir, sandboxId, kind: plain ? 'plain' : 'held' };
+  const files = { dir, sandboxId, finiteInput: existsSync(path.join(dir, 'stdin')) };
+  return has(files, 'process.json') ? files : null;
 }
 
 export type ExecProgress =
@@ -46,14 +46,17 @@ export type ExecProgress =
 export function progressOf(files: ExecFiles): ExecProgress {
   // Looked at before the files: a holder that ends in between has left its last word in them.
   const holder = holderOf(files);
-  const exitFile = at(files, files.kind === 'held' ? files.sandboxId : 'exit');
+  const exitFile = at(files, files.sandboxId);
   const exit = readOrNull(exitFile)?.trim();
-  const message = startFailure(files, exit);
+  const message = startFailure(files);
   if (message !== null) {
-    const { mtimeMs: atMs } = statSync(at(files, files.kind === 'held' ? 'sync' : 'exit'));
+    const { mtimeMs: atMs } = statSync(at(files, 'sync'));
     const ofProgram = /exec: |executable file|chdir to cwd/.test(message);
     return { kind: 'failed', exitCode: codeOf(message), message, ofProgram, atMs };
   }
+  const input = inputOf(files);
+  if (input === 'broken') return { kind: 'lost' };
+  if (exit && input === 'being given') return { kind: 'running' }; // Its helper is about to notice the end.
   if (exit) {
     return { kind: 'exited', exitCode: Number(exit), atMs: statSync(exitFile).mtimeMs };
   }
@@ -61,7 +64,19 @@ export function progressOf(files: ExecFiles): ExecProgress {
   return holder === 'gone' ? { kind: 'lost' } : { kind: 'never_started' };
 }
 
-export const wasKilled = (files: ExecFiles): boolean => readOrNull(at(files, 'killed')) !== null;
+/** `broken`: its helper died over it, and the exec saw an end that was none. */
+function inputOf(files: ExecFiles): 'none' | 'being given' | 'given' | 'broken' {
+  if (!files.finiteInput || !has(files, 'feeding')) return 'none';
+  if (has(files, 'fed')) return 'given';
+  const helper = Number(readOrNull(at(files, 'feeding')) ?? 0);
+  // Its pid is written just after the file is made; what is asked here is whether that helper is gone.
+  if (helper === 0 || argumentsOf(helper).some((word) => word.endsWith('/portd.sock'))) {
+    return 'being given';
+  }
+  return has(files, 'fed') ? 'given' : 'broken';
+}
+
+export const wasKilled = (files: ExecFiles): boolean => has(files, 'killed');
 
 /** The process that holds the exec, while it lives. */
 export function holderPid(files: ExecFiles): number | null {
@@ -86,13 +101,11 @@ function writtenPid(files: ExecFiles): number | null {
 const isHolder = (pid: number, files: ExecFiles): boolean =>
   argumentsOf(pid).some((word) => word === files.dir);
 
-function startFailure(files: ExecFiles, exit: string | undefined): string | null {
-  // runc logs its error before it prints it: only once it has ended is stderr whole.
-  if (files.kind === 'plain') return exit ? runcError(at(files, 'runc.log')) : null;
+function startFailure(files: ExecFiles): string | null {
   const said = readOrNull(at(files, 'sync')) ?? '';
   if (!said.includes('\n') && !said.endsWith('}')) return null;
   const word = JSON.parse(said.split('\n')[0] ?? '') as { data: number; message?: string };
-  return word.data < 0 ? runtimeWords(word.message ?? 'the runtime gave no reason') : null;
+  return word.data < 0 ? runtimeWords(word.message || 'the runtime gave no reason') : null;
 }
 
 /** conmon passes on runc's log line; the reason is its `msg`. */

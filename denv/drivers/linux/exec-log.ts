@@ -1,9 +1,6 @@
 import type { FileHandle } from 'node:fs/promises';
 
-/**
- * The two forms in which an exec's output is kept. `held`: conmon's log, lines of `TIME stdout|stderr F|P BYTES`, where F says
- * that a newline followed. `plain`: a file for each stream.
- */
+/** conmon's log: lines of `TIME stdout|stderr F|P BYTES`, where F says that a newline followed. */
 
 export interface LogPiece {
   stream: 'stdout' | 'stderr';
@@ -35,23 +32,10 @@ export interface LogRead {
 }
 
 /** The next decoded stretch of a conmon log, at most about 1 MiB; no pieces at its present end. */
-export async function readHeld(file: FileHandle, offset: number): Promise<LogRead> {
+export async function readLog(file: FileHandle, offset: number): Promise<LogRead> {
   const bytes = await readChunk(file, offset);
   const { pieces, used } = decodeLog(bytes);
   return { pieces, nextOffset: offset + used };
-}
-
-/** The next stretch of a plain file. */
-export async function readPlain(
-  file: FileHandle,
-  offset: number,
-  stream: LogPiece['stream'],
-): Promise<LogRead> {
-  const data = await readChunk(file, offset);
-  return {
-    pieces: data.length > 0 ? [{ stream, data }] : [],
-    nextOffset: offset + data.length,
-  };
 }
 
 async function readChunk(file: FileHandle, offset: number): Promise<Buffer> {

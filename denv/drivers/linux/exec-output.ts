@@ -3,62 +3,42 @@ import { open } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { at, progressOf } from './exec-files';
 import type { ExecFiles } from './exec-files';
-import { readHeld, readPlain } from './exec-log';
-import type { LogPiece, LogRead } from './exec-log';
+import { readLog } from './exec-log';
+import type { LogRead } from './exec-log';
 
 const pollMs = 500;
 
 /** What an exec wrote, read from its files. */
 export function createOutput(files: ExecFiles) {
-  const counted = { bytes: 0, offsets: new Map<string, number>() };
+  const counted = { bytes: 0, offset: 0 };
 
-  /** Reads one output file from an offset to its present end. */
-  async function each(
-    name: string,
-    offset: number,
-    onRead: (read: LogRead) => boolean,
-  ): Promise<number> {
-    const file = await openOrNull(at(files, `out/${name}`));
+  /** Reads the log from an offset to its present end, or until `onRead` says no. Returns the offset after it. */
+  async function each(offset: number, onRead: (read: LogRead) => boolean): Promise<number> {
+    const file = await openOrNull(at(files, 'out/log'));
     if (!file) return offset;
+    let next = offset;
     try {
-      return await eachIn(file, name, offset, onRead);
+      for (;;) {
+        const read = await readLog(file, next);
+        if (read.nextOffset === next) return next;
+        next = read.nextOffset;
+        if (!onRead(read)) return next;
+      }
     } finally {
       await file.close();
     }
   }
 
-  async function eachIn(
-    file: FileHandle,
-    name: string,
-    offset: number,
-    onRead: (read: LogRead) => boolean,
-  ): Promise<number> {
-    let next = offset;
-    for (;;) {
-      const read =
-        name === 'log' ? await readHeld(file, next) : await readPlain(file, next, streamOf(name));
-      if (read.nextOffset === next) return next;
-      next = read.nextOffset;
-      if (!onRead(read)) return next;
-    }
-  }
-
-  const names = files.kind === 'held' ? ['log'] : ['stdout', 'stderr'];
-
   return {
     /** From the start, at most `maxBytes` of each stream. */
     async read(maxBytes: number): Promise<{ stdout: Buffer; stderr: Buffer; truncated: boolean }> {
       const kept = { stdout: createHead(maxBytes), stderr: createHead(maxBytes) };
-      for (const name of names) {
-        await each(name, 0, ({ pieces }) => {
-          for (const piece of pieces) kept[piece.stream].add(piece.data);
-          return !(kept.stdout.full() && kept.stderr.full());
-        });
-      }
+      await each(0, ({ pieces }) => {
+        for (const piece of pieces) kept[piece.stream].add(piece.data);
+        return !(kept.stdout.full() && kept.stderr.full());
+      });
       const progress = progressOf(files);
-      // Without conmon the runtime has said it on stderr itself.
-      if (progress.kind === 'failed' && files.kind === 'held')
-        kept.stderr.add(Buffer.from(`${progress.message}\n`));
+      if (progress.kind === 'failed') kept.stderr.add(Buffer.from(`${progress.message}\n`));
       return {
         stdout: kept.stdout.bytes(),
         stderr: kept.stderr.bytes(),
@@ -67,20 +47,15 @@ export function createOutput(files: ExecFiles) {
     },
 
     async count(): Promise<number> {
-      for (const name of names) {
-        const from = counted.offsets.get(name) ?? 0;
-        const next = await each(name, from, ({ pieces }) => {
-          for (const piece of pieces) counted.bytes += piece.data.length;
-          return true;
-        });
-        counted.offsets.set(name, next);
-      }
+      counted.offset = await each(counted.offset, ({ pieces }) => {
+        for (const piece of pieces) counted.bytes += piece.data.length;
+        return true;
+      });
       return counted.bytes;
     },
 
     /** Calls `onData` with what stdout has past the offset and with all that comes, in order. */
     follow(fromOffset: number, onData: (stdout: Buffer, nextOffset: number) => void): () => void {
-      const name = names[0] as string; // There is always one; it holds stdout.
       let offset = fromOffset;
       let stopped = false;
       let reading = false;
@@ -92,7 +67,7 @@ export function createOutput(files: ExecFiles) {
         try {
           while (again && !stopped) {
             again = false;
-            await each(name, offset, take);
+            await each(offset, take);
           }
         } finally {
           reading = false;
@@ -118,8 +93,6 @@ export function createOutput(files: ExecFiles) {
     },
   };
 }
-
-const streamOf = (name: string): LogPiece['stream'] => (name === 'stdout' ? 'stdout' : 'stderr');
 
 /** Keeps the first bytes of a stream. `full` once something had to be dropped. */
 function createHead(maxBytes: number) {

@@ -10,15 +10,14 @@ import { openExecHandle } from './exec-handle';
 import { checkId } from './layout';
 import { execProcess } from './oci';
 import { findProgram } from './processes';
-import { runcArgs } from './runc';
 import type { HostParts, Sandboxes } from './sandboxes';
 
 /**
- * Execs, each in a cgroup of its own and held outside the server. conmon holds what has no input or a lasting one; it cannot
- * close stdin, so finite input is a file given to `runc exec` under a small shell that keeps the exit code.
+ * Execs, each in a cgroup of its own and held by conmon, outside the server. A lasting stdin is a pipe that stays open; finite
+ * input is given by the host helper, which then ends it.
  */
 export function createExecs(parts: HostParts, sandboxes: Sandboxes) {
-  const { layout, cgroups, records } = parts;
+  const { layout, helper, cgroups, records } = parts;
 
   async function start(sandboxId: string, execId: string, spec: ExecSpec): Promise<void> {
     const record = records.running(checkId(sandboxId));
@@ -27,22 +26,22 @@ export function createExecs(parts: HostParts, sandboxes: Sandboxes) {
     }
     const dir = records.execDirOf(sandboxId, checkId(execId));
     const finite = Buffer.isBuffer(spec.stdin) && spec.stdin.length > 0 ? spec.stdin : null;
-    const files: ExecFiles = { dir, sandboxId, kind: finite ? 'plain' : 'held' };
+    const files: ExecFiles = { dir, sandboxId, finiteInput: finite !== null };
     await rm(dir, { recursive: true, force: true }); // Half made by a starter that died.
     makeExecFiles(files, execProcess(spec, record.image), finite);
     cgroups.makeChild(sandboxes.cgroupOf(sandboxId), execId);
-    if (finite) await startPlain(files, execId);
-    else await startHeld(files, execId, spec.stdin === 'pipe');
+    await startHeld(files, execId, stdinOptions(finite !== null, spec.stdin === 'pipe'));
+    if (finite) await helper.feed(dir);
   }
 
-  async function startHeld(files: ExecFiles, execId: string, stdin: boolean): Promise<void> {
+  async function startHeld(files: ExecFiles, execId: string, stdin: string[]): Promise<void> {
     const { dir, sandboxId } = files;
     const runc = findProgram('runc') ?? 'runc'; // conmon wants a whole path.
     const paths = ['-b', dir, '--exit-dir', dir, '-p', at(files, 'pid')];
     const args = ['--api-version', '1', '-c', sandboxId, '-n', sandboxId, '-u', execId].concat(
       ['-r', runc, `--runtime-arg=--root=${layout.runcRoot}`, '--full-attach', ...paths],
       ['-P', at(files, 'holder.pid'), '-l', `k8s-file:${at(files, 'out/log')}`, '--no-sync-log'],
-      ['--log-level', 'error', ...(stdin ? ['-i', '--leave-stdin-open'] : [])],
+      ['--log-level', 'error', ...stdin],
       ['-e', '--exec-process-spec', at(files, 'process.json')],
       ['--runtime-opt=--cgroup', `--runtime-opt=${execId}`],
     );
@@ -60,33 +59,23 @@ export function createExecs(parts: HostParts, sandboxes: Sandboxes) {
     }
   }
 
-  async function startPlain(files: ExecFiles, execId: string): Promise<void> {
-    const { dir, sandboxId } = files;
-    // Built-ins only around runc: were the last command a program, the shell would become it and no longer be the holder.
-    const script = 'd=$1; shift; echo $$ >"$d/holder.pid"; "$@"; echo $? >"$d/exit"';
-    const runc = ['runc', ...runcArgs(layout, at(files, 'runc.log')), 'exec'];
-    const options = ['--process', at(files, 'process.json'), '--cgroup', execId];
-    const stdin = openSync(at(files, 'stdin'), 'r');
-    const stdout = openSync(at(files, 'out/stdout'), 'a', 0o600);
-    const stderr = openSync(at(files, 'out/stderr'), 'a', 0o600);
-    try {
-      const args = ['-c', script, 'sh', dir, ...runc, ...options, sandboxId];
-      const child = launch('/bin/sh', args, { stdio: [stdin, stdout, stderr] });
-      await new Promise((resolve, reject) => child.on('spawn', resolve).on('error', reject));
-    } finally {
-      for (const fd of [stdin, stdout, stderr]) closeSync(fd);
-    }
-  }
-
   async function open(sandboxId: string, execId: string): Promise<ExecHandle | null> {
     const dir = records.execDirOf(checkId(sandboxId), checkId(execId));
     const files = findExecFiles(dir, sandboxId);
-    if (!files || progressOf(files).kind === 'never_started') return null;
+    const progress = files && progressOf(files);
+    if (!files || progress?.kind === 'never_started') return null;
+    // Its starter may have died before it asked for this.
+    if (files.finiteInput && progress?.kind === 'running') await helper.feed(dir);
     const cgroup = `${sandboxes.cgroupOf(sandboxId)}/${execId}`;
     return openExecHandle(files, { execId, cgroup, cgroups, records });
   }
 
   return { start, open };
+}
+
+function stdinOptions(finite: boolean, lasting: boolean): string[] {
+  if (lasting) return ['-i', '--leave-stdin-open'];
+  return finite ? ['-i'] : [];
 }
 
 function launch(command: string, args: string[], options: SpawnOptions): ChildProcess {

@@ -40,6 +40,8 @@ export interface HelperClient {
   snapshot(request: SnapshotRequest): Promise<{ flushMs: number | null; pausedMs: number | null }>;
   /** Resolves when no tree work is under way. */
   drain(): Promise<void>;
+  /** Gives an exec the input in its `stdin` file and then its end. Does nothing the second time. */
+  feed(directory: string): Promise<void>;
   connect(where: NamespaceOf, port: number): Promise<Socket>;
   publish(id: string, where: NamespaceOf, port: number, hostPort: number | null): Promise<number>;
   unpublish(id: string): Promise<void>;
@@ -228,6 +230,9 @@ export function createHelperClient(
     },
     async drain() {
       await askTwice(() => ask({ op: 'drain' }));
+    },
+    async feed(directory) {
+      await askTwice(() => ask({ op: 'feed', directory }));
     },
     connect: (where, port) => askTwice(() => connectOnce(where, port)),
     async publish(id, where, port, hostPort) {

@@ -3,6 +3,7 @@
  - tree work: btrfs ioctls, and the freeze-snapshot-thaw sequence, which here waits for nobody's event loop
  - sockets inside a sandbox's network namespace: a socket belongs to the namespace it is created in, so each connection
    enters it, makes the socket and comes back
+ - the finite input of execs, which conmon takes only over a kind of socket that Node has not
  - published ports: loopback listeners that refuse peers of another user
 
 Usage: portd.py SOCKET VERSION UID[,UID...].  Control: a root-only unix socket, one JSON line a request, one a reply.
@@ -27,11 +28,13 @@ SNAP_CREATE_V2 = 0x50009417
 SUBVOL_SETFLAGS = 0x4008941A
 READ_ONLY = 2
 FREEZE_LIMIT_S = 20
+ATTACH_TRIES = 2000
 
 allowed_uids = set()
 host_namespace = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
 published = {}
 jobs = set()
+feeds = {}
 trees = ThreadPoolExecutor(max_workers=8)
 
 
@@ -289,6 +292,72 @@ def unpublish(id):
         published.pop(key)["server"].close()
 
 
+# Input of execs
+
+
+async def attach(directory):
+    """A connection to conmon's attach socket, reached through the directory since a socket's path must be short."""
+    loop = asyncio.get_running_loop()
+    place = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for _ in range(ATTACH_TRIES):
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+            try:
+                await loop.sock_connect(sock, f"/proc/self/fd/{place}/attach")
+                return sock
+            except (FileNotFoundError, ConnectionRefusedError):
+                sock.close()
+                await asyncio.sleep(0.005)
+    finally:
+        os.close(place)
+    return None
+
+
+async def discard(sock):
+    """conmon sends all output to whoever is attached, and the process would wait for one that does not read."""
+    try:
+        while await asyncio.get_running_loop().sock_recv(sock, 65536):
+            pass
+    except OSError:
+        pass
+
+
+async def feed(directory):
+    """Gives an exec its finite input, then the end of it: conmon closes stdin when the attached client has no more."""
+    sock = await attach(directory)
+    if sock is None:
+        return
+    discarding = asyncio.create_task(discard(sock))
+    mark(directory + "/feeding", str(os.getpid()))
+    try:
+        with open(directory + "/stdin", "rb") as file:
+            while chunk := file.read(8192):
+                await asyncio.get_running_loop().sock_sendall(sock, chunk)
+        sock.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass  # It ended without reading all of it, as it may.
+    try:
+        mark(directory + "/fed", "")
+    except FileNotFoundError:
+        pass  # The exec was removed meanwhile.
+    await discarding
+    sock.close()
+
+
+def mark(path, text):
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def start_feed(directory):
+    # Begun by a helper that died, it cannot be gone on with: what is missing of the input is not known.
+    if directory in feeds or os.path.exists(directory + "/feeding"):
+        return
+    task = asyncio.create_task(feed(directory))
+    feeds[directory] = task
+    task.add_done_callback(lambda _: feeds.pop(directory, None))
+
+
 # Control
 
 
@@ -317,6 +386,8 @@ async def answer(op, args):
         return await in_thread(snapshot, *(args[name] for name in names))
     if op == "publish":
         return await publish(**args)
+    if op == "feed":
+        return start_feed(args["directory"])
     if op == "unpublish":
         return unpublish(args["id"])
     raise Refused("unknown_op", f"no such request: {op}")

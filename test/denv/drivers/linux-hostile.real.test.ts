@@ -495,6 +495,22 @@ describe('a crash in the middle', () => {
     await driver.removeVersion(versionId);
   });
 
+  test('an exec whose input broke off is lost, not ended with half of it', async () => {
+    const id = await on.newSandbox();
+    const stdin = Buffer.alloc(4_000_000, 'x');
+    const { execId, handle } = await on.start(id, ['sh', '-c', 'sleep 0.5; wc -c'], { stdin });
+    await until(() => existsSync(path.join(recordDir(id), 'execs', execId, 'feeding')));
+
+    process.kill(Number(readFileSync(`${layoutOf(dataDir).helperSocket}.lock`, 'utf8')), 'SIGKILL');
+
+    expect(await handle.ended()).toEqual({ kind: 'lost' });
+    expect(hostPids(id)).toHaveLength(2);
+    expect(await on.sh(id, 'cat', { stdin: Buffer.from('again') })).toMatchObject({
+      stdout: 'again',
+    });
+    await driver.remove(id);
+  });
+
   test('opening again mounts and attaches nothing twice', async () => {
     const again = createLinuxDriver({ dataDir });
     await again.open();
