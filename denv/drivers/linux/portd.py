@@ -12,6 +12,7 @@ It outlives the server and is adopted by the next one; a lock file beside the so
 
 import asyncio
 import ctypes
+import errno
 import fcntl
 import json
 import os
@@ -307,10 +308,17 @@ async def attach(directory):
                 return sock
             except (FileNotFoundError, ConnectionRefusedError):
                 sock.close()
+                if not holder_lives(directory):
+                    return None
                 await asyncio.sleep(0.005)
     finally:
         os.close(place)
     return None
+
+
+def holder_lives(directory):
+    pid = read(directory + "/holder.pid").strip()
+    return pid != "" and os.path.exists("/proc/" + pid)
 
 
 async def discard(sock):
@@ -328,20 +336,28 @@ async def feed(directory):
     if sock is None:
         return
     discarding = asyncio.create_task(discard(sock))
-    mark(directory + "/feeding", str(os.getpid()))
     try:
-        with open(directory + "/stdin", "rb") as file:
+        mark(directory + "/feeding", str(os.getpid()))
+        await send_input(sock, directory + "/stdin")
+        mark(directory + "/fed", "")
+        await discarding
+    except OSError:
+        discarding.cancel()  # The exec was removed meanwhile; should it still run, its input counts as broken.
+    finally:
+        sock.close()
+
+
+async def send_input(sock, path):
+    try:
+        with open(path, "rb") as file:
             while chunk := file.read(8192):
                 await asyncio.get_running_loop().sock_sendall(sock, chunk)
         sock.shutdown(socket.SHUT_WR)
-    except OSError:
-        pass  # It ended without reading all of it, as it may.
-    try:
-        mark(directory + "/fed", "")
-    except FileNotFoundError:
-        pass  # The exec was removed meanwhile.
-    await discarding
-    sock.close()
+    except ConnectionError:
+        pass  # It ended without reading all of its input, as it may.
+    except OSError as error:
+        if error.errno != errno.ENOTCONN:
+            raise
 
 
 def mark(path, text):
