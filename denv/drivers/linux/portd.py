@@ -342,9 +342,18 @@ async def feed(directory):
         mark(directory + "/fed", "")
         await discarding
     except OSError:
-        discarding.cancel()  # The exec was removed meanwhile; should it still run, its input counts as broken.
+        discarding.cancel()
+        abandon(directory)
     finally:
         sock.close()
+
+
+def abandon(directory):
+    """Names no helper as the one that feeds it, so an exec that still runs counts as one whose input broke off."""
+    try:
+        mark(directory + "/feeding", "-1")
+    except OSError:
+        pass  # The exec was removed meanwhile.
 
 
 async def send_input(sock, path):
