@@ -1,15 +1,15 @@
 import type { CallReply, ExecReply } from '../contracts/denv';
 import type { OutcomeUnknownPolicy } from '../contracts/task';
 import { PackedTask } from '../contracts/task';
-import { ModelReply } from '../contracts/trajectory';
 import type { ToolCall, TrajectoryEntry } from '../contracts/trajectory';
 import { DenvError } from '../denv/errors';
-import { replyName, toMs } from './documents';
+import { toMs } from './documents';
 import { activity, held } from './heartbeat';
 import { showReply, showText } from './observations';
 import type { Shown } from './observations';
 import type { Parts } from './parts';
 import { withEvidence } from './stop-evidence';
+import { replyOf } from './trajectory';
 
 export interface CallToolInput {
   key: string;
@@ -156,8 +156,8 @@ const isUnknown = (error: unknown): boolean =>
   error instanceof DenvError && error.code === 'outcome_unknown';
 
 async function toolCallOf({ documents }: Parts, input: CallToolInput): Promise<ToolCall> {
-  const reply = await documents.find(ModelReply, replyName(input.modelKey));
-  const call = reply?.toolCalls[input.index];
+  const { toolCalls } = await replyOf(documents, input.modelKey);
+  const call = toolCalls[input.index];
   if (!call) {
     throw new DenvError(
       'invalid_request',

@@ -27,8 +27,7 @@ export interface CallModelInput {
 }
 
 export interface ModelTurn {
-  /** Head of the trajectory before the reply, and with it. */
-  before: string;
+  /** Head of the trajectory: without the reply when that calls tools, since more of the step is to come. */
   head: string;
   /** Names of the tools it calls, at most `maxCalls`. */
   tools: string[];
@@ -54,7 +53,7 @@ export function modelActivities(parts: Parts) {
   const { denv, models, blobs, documents } = parts;
 
   /** The reply of a key: the recorded one, or asked for now and recorded. The first recorded one wins. */
-  async function replyOf(
+  async function askOnce(
     input: CallModelInput,
     entries: TrajectoryEntry[],
     context: AgentContext,
@@ -114,11 +113,11 @@ export function modelActivities(parts: Parts) {
         append(documents, input.head, fresh),
         load(documents, input.head),
       ]);
-      const reply = await replyOf(input, [...earlier, ...fresh], context, signal);
-      const head = await append(documents, before, [{ type: 'reply', step: input.step, reply }]);
-      const turn = turnOf(reply, context);
+      const reply = await askOnce(input, [...earlier, ...fresh], context, signal);
+      const said: TrajectoryEntry = { type: 'reply', step: input.step, reply };
+      const head = reply.toolCalls.length > 0 ? before : await append(documents, before, [said]);
       const reissued = await reissuedOf(input.key);
-      return { before, head, ...turn, ...(reissued > 0 ? { reissued } : {}) };
+      return { head, ...turnOf(reply, context), ...(reissued > 0 ? { reissued } : {}) };
     }),
   };
 }
@@ -136,7 +135,7 @@ async function openingOf({ documents }: Parts, context: AgentContext): Promise<T
 function turnOf(
   { toolCalls, finishReason, usage, durationS }: ModelReply,
   context: AgentContext,
-): Omit<ModelTurn, 'before' | 'head'> {
+): Omit<ModelTurn, 'head'> {
   const surplus = toolCalls.length - maxCalls;
   const malformed = toolCalls.some((call) => call.id === '' || call.name === '');
   return {

@@ -1,4 +1,5 @@
 import { ModelReply, TrajectoryEntry, TrajectoryNode } from '../contracts/trajectory';
+import { BlobNotFoundError } from '../stores/blobs';
 import type { Documents } from './documents';
 import { replyName } from './documents';
 import { activity } from './heartbeat';
@@ -9,6 +10,8 @@ export type PendingEntry =
   | { type: 'person'; step: number; text: string }
   /** Blob ref of an entry that an activity wrote. */
   | { type: 'kept'; ref: string }
+  /** A recorded reply whose tool calls came before the rest. */
+  | { type: 'reply'; step: number; modelKey: string }
   | { type: 'restored'; step: number; version: string; why: string }
   /** Tool calls of a reply that were not made. */
   | { type: 'skipped'; step: number; modelKey: string; from: number; why: string };
@@ -63,11 +66,13 @@ async function entryOf(documents: Documents, entry: PendingEntry): Promise<Traje
     case 'person':
     case 'restored':
       return [entry];
+    case 'reply':
+      return [{ type: 'reply', step: entry.step, reply: await replyOf(documents, entry.modelKey) }];
     case 'kept':
       return [await documents.get(TrajectoryEntry, entry.ref)];
     case 'skipped': {
-      const reply = await documents.find(ModelReply, replyName(entry.modelKey));
-      return (reply?.toolCalls ?? []).slice(entry.from).map((call) => ({
+      const { toolCalls } = await replyOf(documents, entry.modelKey);
+      return toolCalls.slice(entry.from).map((call) => ({
         type: 'observation',
         step: entry.step,
         observation: {
@@ -80,4 +85,11 @@ async function entryOf(documents: Documents, entry: PendingEntry): Promise<Traje
       }));
     }
   }
+}
+
+/** The recorded reply of a model call. @throws BlobNotFoundError */
+export async function replyOf(documents: Documents, modelKey: string): Promise<ModelReply> {
+  const reply = await documents.find(ModelReply, replyName(modelKey));
+  if (!reply) throw new BlobNotFoundError(`no reply of ${modelKey} is recorded`);
+  return reply;
 }

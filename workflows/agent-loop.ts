@@ -90,7 +90,8 @@ async function askModel(input: RolloutInput, state: RolloutState): Promise<Model
   }
   state.step = step;
   state.head = turn.head;
-  state.pending = [];
+  state.pending =
+    turn.tools.length > 0 ? [{ type: 'reply', step, modelKey: modelKey(state, step) }] : [];
   chargeTurn(state, turn);
   return turn;
 }

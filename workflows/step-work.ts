@@ -21,6 +21,6 @@ export interface StepWork {
 export function keepCheckpoint(state: RolloutState, work: StepWork, version: string): void {
   if (work.version !== null) return;
   work.version = version;
-  const { before: trajectory } = work.turn;
+  const { head: trajectory } = work.turn;
   addCheckpoint(state, { step: state.step, version, trajectory, spent: work.spent });
 }

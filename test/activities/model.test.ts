@@ -40,7 +40,6 @@ describe('callModel', () => {
     const turn = await run(bench.activities.callModel, await input(bench));
 
     expect(turn).toEqual({
-      before: expect.stringMatching(/^sha256:/),
       head: expect.stringMatching(/^sha256:/),
       tools: [],
       readOnly: true,
@@ -136,6 +135,7 @@ describe('callModel', () => {
       content: [{ type: 'image', mimeType: 'image/png', ref: image, bytes: 3 }],
     };
     const pending = [
+      { type: 'reply', step: 1, modelKey: key },
       { type: 'restored', step: 1, version: 'ver_1', why: 'lost' },
       { type: 'kept', ref: await bench.put({ type: 'observation', step: 1, observation }) },
       { type: 'person', step: 2, text: 'hurry' },
@@ -173,7 +173,8 @@ describe('callModel', () => {
       from: 128,
       why: 'too many',
     };
-    await run(bench.activities.appendTrajectory, { head: turn.head, pending: [skipped] });
+    const reply = { type: 'reply' as const, step: 1, modelKey: key };
+    await run(bench.activities.appendTrajectory, { head: turn.head, pending: [reply, skipped] });
 
     expect(turn).toMatchObject({ surplus: 2 });
     expect(turn.tools).toHaveLength(128);
