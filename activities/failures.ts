@@ -75,6 +75,8 @@ const typeOfCode: Record<ErrorCode, FailureType> = {
   sandbox_gone: 'SandboxNotFound',
   capability_missing: 'CapabilityMissing',
   image_not_found: 'ImageNotFound',
+  // The sender answers it with the trees themselves; one that is still missing then is a bad request.
+  files_missing: 'InvalidRequest',
   controller_failed: 'ControllerFailed',
   outcome_unknown: 'OutcomeUnknown',
   rate_limited: 'DenvRateLimited',

@@ -1,11 +1,11 @@
 import type { CreateSandboxRequest, ForkReply, Labels, Sandbox } from '../contracts/denv';
 import { PackedTask } from '../contracts/task';
-import type { FilesRef } from '../contracts/task';
 import { DenvError } from '../denv/errors';
 import { forkChildKey, sandboxIdOf } from '../denv/ids';
 import { toFinalFailure } from './failures';
 import { activity, held } from './heartbeat';
 import type { Parts } from './parts';
+import { sendTrees } from './trees';
 
 /** What a rollout needs to know of its task; the rest stays in the blob store. */
 export interface TaskFacts {
@@ -42,23 +42,10 @@ export interface ForkVersionInput extends CreateSandboxInput {
 export function sandboxActivities({ denv, blobs, documents, owner }: Parts) {
   const labels = (rolloutId: string): Labels => ({ owner, rolloutId });
 
-  const trees = (files: FilesRef[]) =>
-    Promise.all(
-      files.map(async ({ to, ref }) => ({
-        to,
-        tarBase64: (await blobs.get(ref)).toString('base64'),
-      })),
-    );
-
-  async function createRequest(
-    packed: PackedTask,
-    input: CreateSandboxInput,
-  ): Promise<CreateSandboxRequest> {
+  function createRequest(packed: PackedTask, input: CreateSandboxInput): CreateSandboxRequest {
     const { files: _paths, ...environment } = packed.task.environment;
-    const files = await trees(packed.environmentFiles);
     return {
       ...environment,
-      ...(files.length > 0 ? { files } : {}),
       egress: 'deny',
       labels: labels(input.rolloutId),
       leaseS: input.leaseS,
@@ -74,9 +61,11 @@ export function sandboxActivities({ denv, blobs, documents, owner }: Parts) {
     createSandbox: activity(
       async (input: CreateSandboxInput, signal: AbortSignal): Promise<StartedSandbox> => {
         const packed = await documents.get(PackedTask, input.taskRef);
-        const request = await createRequest(packed, input);
+        const request = createRequest(packed, input);
         const sandbox = await held(denv, null, input.key, () =>
-          denv.createSandbox(request, { key: input.key, signal }),
+          sendTrees(blobs, packed.environmentFiles, (files) =>
+            denv.createSandbox({ ...request, ...files }, { key: input.key, signal }),
+          ),
         );
         return started(sandbox, packed);
       },

@@ -3,6 +3,7 @@ import type { VerdictResult } from '../contracts/rollout';
 import { PackedTask } from '../contracts/task';
 import { activity, held } from './heartbeat';
 import type { Parts } from './parts';
+import { sendTrees } from './trees';
 
 export interface VerifyInput {
   key: string;
@@ -14,18 +15,11 @@ export interface VerifyInput {
 }
 
 export function verifyActivities({ denv, blobs, documents, owner }: Parts) {
-  async function verifierOf({ task, verifierFiles }: PackedTask): Promise<VerifierSpec> {
+  function verifierOf({ task }: PackedTask): VerifierSpec {
     const { image, command, collect, timeoutS, env, network } = task.verifier;
-    const files = await Promise.all(
-      verifierFiles.map(async ({ to, ref }) => ({
-        to,
-        tarBase64: (await blobs.get(ref)).toString('base64'),
-      })),
-    );
     return {
       image,
       command,
-      ...(files.length > 0 ? { files } : {}),
       ...(collect ? { collect: collect.map(collectEntry) } : {}),
       ...(timeoutS ? { timeoutS } : {}),
       ...(env ? { env } : {}),
@@ -40,12 +34,16 @@ export function verifyActivities({ denv, blobs, documents, owner }: Parts) {
      */
     verify: activity(async (input: VerifyInput, signal: AbortSignal): Promise<VerdictResult> => {
       const { key, target } = input;
-      const verifier = await verifierOf(await documents.get(PackedTask, input.taskRef));
-      const request = { verifier, stop: true, labels: { owner, rolloutId: input.rolloutId } };
+      const packed = await documents.get(PackedTask, input.taskRef);
+      const verifier = verifierOf(packed);
+      const labels = { owner, rolloutId: input.rolloutId };
       const reply = await held(denv, null, key, () =>
-        'sandboxId' in target
-          ? denv.verify(target.sandboxId, request, { key, signal })
-          : denv.verifyVersion(target.version, request, { key, signal }),
+        sendTrees(blobs, packed.verifierFiles, (files) => {
+          const request = { verifier: { ...verifier, ...files }, stop: true, labels };
+          return 'sandboxId' in target
+            ? denv.verify(target.sandboxId, request, { key, signal })
+            : denv.verifyVersion(target.version, request, { key, signal });
+        }),
       );
       return verdictOf(input, reply, await documents.put(reply.evidence));
     }),

@@ -17,6 +17,7 @@ export const errorCodes = [
   'sandbox_gone', // 410: deleted before, or its create was cancelled by a DELETE
   'capability_missing', // 422: this target cannot do that
   'image_not_found', // 422
+  'files_missing', // 422: a tree was given by a digest that this server does not hold: send the tar itself
   'controller_failed', // 422: not ready in time, or it broke its protocol before it was ready
   'outcome_unknown', // 409: the server died while the call was out; it may or may not have had its effect
   'rate_limited', // 429
@@ -37,11 +38,16 @@ export const ErrorBody = z.object({
 });
 export type ErrorBody = z.infer<typeof ErrorBody>;
 
-/** A file tree for a sandbox: a tar archive, unpacked at `to` before the first process starts. Owned by root, modes kept. */
-export const FileTree = z.strictObject({
-  to: z.string().regex(/^\//, 'an absolute path'),
-  tarBase64: z.base64(),
-});
+const treeRoot = z.string().regex(/^\//, 'an absolute path');
+
+/**
+ * A file tree for a sandbox: a tar archive, unpacked at `to` before the first process starts. Owned by root, modes kept. By
+ * digest alone once the server holds it; where it does not, the answer is `files_missing` and nothing has happened.
+ */
+export const FileTree = z.union([
+  z.strictObject({ to: treeRoot, tarBase64: z.string() }),
+  z.strictObject({ to: treeRoot, sha256: z.string().regex(/^[0-9a-f]{64}$/, 'a SHA-256 in hex') }),
+]);
 export type FileTree = z.infer<typeof FileTree>;
 
 export const Caps = z.strictObject({

@@ -37,7 +37,7 @@ export interface AppParts {
 /** The API as a function of requests: routes, parsing and error bodies, no socket. */
 export function createApp(parts: AppParts): { fetch(request: Request): Promise<Response> } {
   const { context, sandboxes, lifecycle, preparation, verify, files } = parts;
-  const { operations, settings, driver, journal } = context;
+  const { operations, settings, driver, journal, archives } = context;
   const app = new Hono();
 
   app.onError((error, c) => {
@@ -72,12 +72,13 @@ export function createApp(parts: AppParts): { fetch(request: Request): Promise<R
   app.post('/v1/sandboxes', async (c) => {
     const key = keyOf(c);
     const request = await parse(CreateSandboxRequest, c);
+    const trees = await archives.hold(request.files ?? []);
     const { wait, leaseS: _lease, labels: _labels, ...effect } = request;
     return answer(key, wait, {
       kind: 'create',
       sandbox: sandboxIdOf(key),
-      effect,
-      prepare: () => preparation.create(key, request),
+      effect: { ...effect, files: trees },
+      prepare: () => preparation.create(key, request, trees),
     });
   });
 
@@ -165,12 +166,13 @@ export function createApp(parts: AppParts): { fetch(request: Request): Promise<R
     });
     app.post(`${path}/verify`, async (c) => {
       const request = await parse(VerifyRequest, c);
-      const { wait, labels: _labels, ...effect } = request;
+      const trees = await archives.hold(request.verifier.files ?? []);
+      const { wait, labels: _labels, verifier, stop } = request;
       return answer(keyOf(c), wait, {
         kind: 'verify',
         sandbox: c.req.param('id') ?? '',
-        effect,
-        prepare: () => verify.prepare(source(c), request),
+        effect: { stop, verifier: { ...verifier, files: trees } },
+        prepare: () => verify.prepare(source(c), request, trees),
       });
     });
   }

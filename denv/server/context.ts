@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import type { SandboxDriver } from '../drivers/driver';
+import type { Archives } from './archives';
 import type { Journal } from './journal';
 import type { Operations } from './operations';
 
@@ -19,6 +20,7 @@ export interface ServerSettings {
 export interface ServerContext {
   settings: ServerSettings;
   journal: Journal;
+  archives: Archives;
   operations: Operations;
   driver: SandboxDriver;
   log: Logger;

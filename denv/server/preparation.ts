@@ -1,9 +1,10 @@
 import type { ParsedCreateSandboxRequest, ParsedForkRequest } from '../../contracts/denv';
 import { DenvError } from '../errors';
 import { sandboxIdOf } from '../ids';
+import type { HeldTree } from './archives';
 import type { ServerContext } from './context';
 import type { RuntimeSpec, SandboxRow, VersionRow } from './rows';
-import { controllerOf, definedCaps, overSpec, parseImage, toArchives } from './runtime-spec';
+import { controllerOf, definedCaps, overSpec, parseImage } from './runtime-spec';
 import type { Sandboxes } from './sandboxes';
 import { uidOfUser } from './views';
 
@@ -34,7 +35,11 @@ export class Preparation {
   ) {}
 
   /** Resolves a create request; every refusal comes before any effect. */
-  async create(key: string, request: ParsedCreateSandboxRequest): Promise<CreateWork> {
+  async create(
+    key: string,
+    request: ParsedCreateSandboxRequest,
+    trees: HeldTree[],
+  ): Promise<CreateWork> {
     const sandboxId = sandboxIdOf(key);
     this.refuseUnsupported(request);
     this.refuseGone(sandboxId);
@@ -51,7 +56,7 @@ export class Preparation {
       const from = { sandbox: version.sandbox, version: version.id };
       return { ...common, spec, version: version.id, forkedFrom: from };
     }
-    const spec = await this.specOf(request);
+    const spec = await this.specOf(request, trees);
     return { ...common, spec, version: this.startVersion(spec).id, forkedFrom: null };
   }
 
@@ -78,9 +83,13 @@ export class Preparation {
     return row.state === 'stopped' ? row : this.sandboxes.running(id);
   }
 
-  private async specOf(request: ParsedCreateSandboxRequest): Promise<RuntimeSpec> {
+  private async specOf(
+    request: ParsedCreateSandboxRequest,
+    trees: HeldTree[],
+  ): Promise<RuntimeSpec> {
     const image = parseImage(request.image);
-    const prepared = await this.context.driver.prepareBase(image, toArchives(request.files ?? []));
+    const { driver, archives } = this.context;
+    const prepared = await driver.prepareBase(image, await archives.load(trees));
     const caps = { ...this.context.settings.defaultCaps, ...definedCaps(request.caps) };
     const uid = uidOfUser(request.user);
     return {

@@ -15,12 +15,6 @@ export function parseImage(image: string | undefined): ImageSource {
   );
 }
 
-export function toArchives(
-  files: { to: string; tarBase64: string }[],
-): { to: string; tar: Buffer }[] {
-  return files.map((tree) => ({ to: tree.to, tar: Buffer.from(tree.tarBase64, 'base64') }));
-}
-
 export function controllerOf(
   controller: ParsedCreateSandboxRequest['controller'],
   uid: number,

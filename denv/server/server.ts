@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import type { SandboxDriver } from '../drivers/driver';
 import { versionIdOf } from '../ids';
 import { createApp } from './app';
+import { Archives } from './archives';
 import { registerCalls } from './calls';
 import { defaultSettings, type ServerContext, type ServerSettings } from './context';
 import { Controllers } from './controllers';
@@ -38,7 +39,8 @@ export async function startDenvServer(options: {
   const { driver, log } = options;
   await driver.open();
   const operations = new Operations(journal);
-  const context: ServerContext = { settings, journal, operations, driver, log };
+  const archives = new Archives(settings.dataDir);
+  const context: ServerContext = { settings, journal, archives, operations, driver, log };
   const sandboxes = new Sandboxes(context);
   const controllers = new Controllers(context, sandboxes);
   const preparation = new Preparation(context, sandboxes);

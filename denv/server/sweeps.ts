@@ -16,7 +16,7 @@ export function startSweeps(
   sandboxes: Sandboxes,
   lifecycle: Lifecycle,
 ): () => void {
-  const { journal, driver, log } = context;
+  const { journal, archives, driver, log } = context;
 
   async function liveness(): Promise<void> {
     for (const row of sandboxes.all()) await sandboxes.checkAlive(row);
@@ -39,6 +39,7 @@ export function startSweeps(
       journal.removeVersion(version.id);
     }
     journal.sweep(Date.now() - OUTCOMES_KEPT_MS);
+    await archives.sweep();
   }
 
   const timers = [

@@ -4,10 +4,11 @@ import type { ParsedVerifyRequest, VerifyEvidence, VerifyReply } from '../../con
 import type { ImageSource } from '../drivers/driver';
 import { DenvError, toDenvError } from '../errors';
 import { execIdOf } from '../ids';
+import type { HeldTree } from './archives';
 import { collect, type Collected } from './collect';
 import type { ServerContext } from './context';
 import type { VersionRow } from './rows';
-import { parseImage, toArchives } from './runtime-spec';
+import { parseImage } from './runtime-spec';
 import { digestOf, type OperationContext, RolledBack } from './operations';
 import type { Sandboxes } from './sandboxes';
 import { readVerdict, type Verdict } from './verdict';
@@ -47,12 +48,14 @@ export class Verify {
   async prepare(
     source: { sandboxId: string } | { versionId: string },
     request: ParsedVerifyRequest,
+    trees: HeldTree[],
   ): Promise<VerifyWork> {
     if ('sandboxId' in source) this.sandboxes.get(source.sandboxId);
     else this.sandboxes.version(source.versionId);
     const { verifier } = request;
     const image = parseImage(verifier.image);
-    const prepared = await this.context.driver.prepareBase(image, toArchives(verifier.files ?? []));
+    const { driver, archives } = this.context;
+    const prepared = await driver.prepareBase(image, await archives.load(trees));
     return {
       sandboxId: 'sandboxId' in source ? source.sandboxId : null,
       versionId: 'versionId' in source ? source.versionId : null,

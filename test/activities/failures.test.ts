@@ -17,6 +17,7 @@ describe('toFailure', () => {
     ['sandbox_gone', 'SandboxNotFound', 'infra', true, 'attempt'],
     ['capability_missing', 'CapabilityMissing', 'task', true, 'never'],
     ['image_not_found', 'ImageNotFound', 'task', true, 'never'],
+    ['files_missing', 'InvalidRequest', 'task', true, 'never'],
     ['controller_failed', 'ControllerFailed', 'controller', true, 'attempt'],
     ['outcome_unknown', 'OutcomeUnknown', 'infra', true, 'attempt'],
     ['rate_limited', 'DenvRateLimited', 'infra', false, 'attempt'],

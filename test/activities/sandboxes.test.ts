@@ -1,3 +1,4 @@
+import { sha256 } from '../../activities/documents';
 import { sandboxIdOf } from '../../denv/ids';
 import { evidence } from '../fakes/fake-denv';
 import { activityBench, run } from './bench';
@@ -39,7 +40,7 @@ describe('createSandbox', () => {
       env: { A: '1' },
       caps: { memoryMb: 64 },
       controller: environment.controller,
-      files: [{ to: '/app', tarBase64: Buffer.from('tar').toString('base64') }],
+      files: [{ to: '/app', sha256: sha256('tar') }],
       egress: 'deny',
       labels: { owner: 'own/ns', rolloutId: 'rollout/b/t/0' },
       leaseS: 60,
@@ -164,7 +165,7 @@ describe('verify', () => {
         command: ['sh', '/v.sh'],
         collect: ['/a', { path: '/b', exclude: [] }],
         timeoutS: 9,
-        files: [{ to: '/v.sh', tarBase64: Buffer.from('tar').toString('base64') }],
+        files: [{ to: '/v.sh', sha256: sha256('tar') }],
       },
       stop: true,
       labels: { owner: 'own/ns', rolloutId: 'r' },

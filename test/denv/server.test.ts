@@ -1,7 +1,9 @@
+import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pino from 'pino';
+import { pack } from 'tar-stream';
 import { createDenvClient, type DenvClient } from '../../denv/client';
 import type { SandboxDriver } from '../../denv/drivers/driver';
 import { sandboxIdOf } from '../../denv/ids';
@@ -35,6 +37,15 @@ afterEach(async () => {
   await driver.shutdown();
   rmSync(dataDir, { recursive: true, force: true });
 });
+
+async function packOf(name: string, text: string): Promise<Buffer> {
+  const archive = pack();
+  archive.entry({ name }, text);
+  archive.finalize();
+  const chunks: Buffer[] = [];
+  for await (const chunk of archive) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks);
+}
 
 const create = (key: string) => client.createSandbox({ image: 'host' }, { key });
 const exec = (id: string, script: string, key: string) =>
@@ -132,6 +143,25 @@ describe('the denv server', () => {
 
     expect(await driver.list()).toEqual([]);
     await expect(client.getSandbox(id)).rejects.toMatchObject({ code: 'sandbox_not_found' });
+  });
+
+  it('takes a file tree by its digest once it holds it, and the same request either way', async () => {
+    await start();
+    const tar = await packOf('main.txt', 'hello');
+    const sha256 = createHash('sha256').update(tar).digest('hex');
+    const byDigest = { image: 'host', files: [{ to: '/app', sha256 }] };
+    const whole = { image: 'host', files: [{ to: '/app', tarBase64: tar.toString('base64') }] };
+
+    await expect(client.createSandbox(byDigest, { key: 'a' })).rejects.toMatchObject({
+      code: 'files_missing',
+      details: { sha256: [sha256] },
+    });
+    const first = await client.createSandbox(whole, { key: 'a' });
+    const again = await client.createSandbox(byDigest, { key: 'a' });
+    const second = await client.createSandbox(byDigest, { key: 'b' });
+
+    expect(again.id).toBe(first.id);
+    expect(second.version).toBe(first.version);
   });
 
   it('lists sandboxes by owner', async () => {

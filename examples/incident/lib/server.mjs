@@ -36,7 +36,9 @@ function progressOf(extra) {
 /** Streamable HTTP at /mcp on loopback: one MCP server a session, since a client may come back with a new one. */
 export function serveHttp(port, makeServer) {
   const sessions = new Map();
-  const http = createServer(async (request, response) => {
+  const http = createServer((request, response) => void answer(request, response));
+
+  async function answer(request, response) {
     if (request.url !== '/mcp') return response.writeHead(404).end();
     try {
       const id = request.headers['mcp-session-id'];
@@ -47,7 +49,7 @@ export function serveHttp(port, makeServer) {
       if (!response.headersSent) response.writeHead(500);
       response.end(String(error));
     }
-  });
+  }
 
   async function openSession() {
     const transport = new StreamableHTTPServerTransport({
