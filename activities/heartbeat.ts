@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { CancelledFailure, Context } from '@temporalio/activity';
 import type { DenvClient } from '../denv/client';
 import { DenvError } from '../denv/errors';
@@ -5,6 +6,9 @@ import { toFailure, WorkerLetGoError } from './failures';
 
 /** Under the 4 seconds after which Temporal gives a silent worker's activities to another one. */
 const heartbeatEveryMs = 1500;
+
+/** How long an operation may take to end once it is cancelled. */
+const cancelMs = 10_000;
 
 /**
  * An effect as an activity: heartbeats while it runs, and whatever it throws becomes a failure with type and class.
@@ -72,10 +76,11 @@ export function renewing(
   return () => clearInterval(timer);
 }
 
-// An operation that never began, or a server that is away, has nothing to cancel: deleting the sandbox ends the rest.
+// An operation that never began, or a server that is away, has nothing to cancel, and one that will not end is not waited for:
+// deleting the sandbox ends the rest.
 async function cancelOperation(denv: DenvClient, key: string): Promise<void> {
   try {
-    await denv.cancelOperation(key);
+    await Promise.race([denv.cancelOperation(key), sleep(cancelMs, undefined, { ref: false })]);
   } catch (error) {
     if (!(error instanceof DenvError)) throw error;
   }

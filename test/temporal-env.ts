@@ -2,9 +2,11 @@ import { createHash, randomUUID } from 'node:crypto';
 import {
   existsSync,
   globSync,
+  mkdirSync,
   mkdtempSync,
   readFileSync,
   renameSync,
+  rmSync,
   writeFileSync,
 } from 'node:fs';
 import { rm } from 'node:fs/promises';
@@ -203,8 +205,14 @@ export async function workflowBundle(): Promise<string> {
   for (const file of globSync('{workflows,contracts,activities}/*.ts', { cwd: root }).sort()) {
     hash.update(file).update(readFileSync(join(root, file)));
   }
-  const path = join(tmpdir(), `rollouts-bundle-${hash.digest('hex').slice(0, 16)}.js`);
+  const dir = join(root, 'dist', 'test');
+  const path = join(dir, `workflow-bundle-${hash.digest('hex').slice(0, 16)}.js`);
   if (existsSync(path)) return path;
+  mkdirSync(dir, { recursive: true });
+  for (const old of globSync('workflow-bundle-*', { cwd: dir })) {
+    // Another process may be writing the same one.
+    if (!join(dir, old).startsWith(path)) rmSync(join(dir, old), { force: true });
+  }
   const { code } = await bundleWorkflowCode({
     workflowsPath: join(root, 'workflows/index.ts'),
     logger: new DefaultLogger('ERROR'),
