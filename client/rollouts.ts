@@ -19,6 +19,7 @@ import {
 import type { Rollouts } from './connect';
 import { reasonOf, UsageError, UserError } from './errors';
 import type { BatchPlan } from './plan';
+import { workflowTaskTimeout } from '../workflows/start-options';
 
 export const batchWorkflowId = (batchId: string): string => `batch/${batchId}`;
 
@@ -106,6 +107,7 @@ export async function startOnce(
       workflowId,
       taskQueue: rollouts.taskQueue,
       args: [input],
+      workflowTaskTimeout,
       workflowIdReusePolicy: 'REJECT_DUPLICATE',
       workflowIdConflictPolicy: 'USE_EXISTING',
     });

@@ -74,6 +74,20 @@ export interface DenvClientSettings {
   fetch?: (request: Request) => Promise<Response>;
 }
 
+/** Every request has an end, also to a server that hangs with its socket open: what it may take, and this much over. */
+const GRACE_S = 60;
+const DEFAULT_TIMEOUT_S = 60;
+const DELETE_TIMEOUT_S = 180;
+const FILES_TIMEOUT_S = 360;
+
+interface RequestInput {
+  body?: unknown;
+  raw?: Buffer;
+  key?: string;
+  signal?: AbortSignal;
+  timeoutS?: number;
+}
+
 /**
  * A client of the denv API. Each keyed call sends the request once, then long-polls its operation until it is done, so a
  * connection lost in between costs nothing: the caller asks the same key again.
@@ -81,14 +95,11 @@ export interface DenvClientSettings {
  */
 export function createDenvClient(settings: DenvClientSettings): DenvClient {
   const pollS = settings.pollS ?? 30;
+  const longPollS = pollS + GRACE_S;
   const send = settings.fetch ?? socketFetch();
   const base = settings.server.replace(/\/+$/, '');
 
-  async function request(
-    method: string,
-    path: string,
-    init: { body?: unknown; raw?: Buffer; key?: string; signal?: AbortSignal } = {},
-  ): Promise<Response> {
+  async function request(method: string, path: string, init: RequestInput = {}): Promise<Response> {
     const headers: Record<string, string> = { authorization: `Bearer ${settings.apiKey}` };
     if (init.key !== undefined) headers['idempotency-key'] = init.key;
     const payload = init.raw ?? (init.body === undefined ? undefined : JSON.stringify(init.body));
@@ -96,6 +107,8 @@ export function createDenvClient(settings: DenvClientSettings): DenvClient {
       headers['content-type'] = init.raw ? 'application/octet-stream' : 'application/json';
     }
     const what = `${method} ${path.split('?')[0]}`;
+    const timeoutS = init.timeoutS ?? DEFAULT_TIMEOUT_S;
+    const deadline = AbortSignal.timeout(timeoutS * 1000);
     let response: Response;
     try {
       response = await send(
@@ -103,11 +116,17 @@ export function createDenvClient(settings: DenvClientSettings): DenvClient {
           method,
           headers,
           body: payload instanceof Buffer ? new Uint8Array(payload) : payload,
-          signal: init.signal ?? null,
+          signal: init.signal ? AbortSignal.any([init.signal, deadline]) : deadline,
         }),
       );
     } catch (error) {
       if (init.signal?.aborted) throw init.signal.reason;
+      if (deadline.aborted) {
+        throw new DenvError(
+          'unavailable',
+          `no answer from ${what} at ${base} within ${timeoutS} s`,
+        );
+      }
       throw new DenvError('unavailable', `no answer from ${what} at ${base}: ${reasonOf(error)}`, {
         cause: error,
       });
@@ -131,6 +150,7 @@ export function createDenvClient(settings: DenvClientSettings): DenvClient {
       body: { ...body, wait: pollS },
       key: options.key,
       signal: options.signal,
+      timeoutS: longPollS,
     });
     if (response.status !== 202) return json(schema, response);
     OperationPending.parse(await response.json());
@@ -162,7 +182,9 @@ export function createDenvClient(settings: DenvClientSettings): DenvClient {
     path: string,
     kind: 'file' | 'tree',
   ): Promise<Buffer> {
-    const response = await request('GET', filesPath(sandboxId, path, kind));
+    const response = await request('GET', filesPath(sandboxId, path, kind), {
+      timeoutS: FILES_TIMEOUT_S,
+    });
     return Buffer.from(await response.arrayBuffer());
   }
 
@@ -173,7 +195,11 @@ export function createDenvClient(settings: DenvClientSettings): DenvClient {
     raw: Buffer,
     options: KeyedOptions,
   ): Promise<void> {
-    await request('PUT', filesPath(sandboxId, path, kind), { raw, ...options });
+    await request('PUT', filesPath(sandboxId, path, kind), {
+      raw,
+      ...options,
+      timeoutS: FILES_TIMEOUT_S,
+    });
   }
 
   const client: DenvClient = {
@@ -198,12 +224,13 @@ export function createDenvClient(settings: DenvClientSettings): DenvClient {
     getVersion: async (id) => json(Version, await request('GET', version(id))),
     renew: async (id, body) => json(Sandbox, await request('POST', `${env(id)}/renew`, { body })),
     async deleteSandbox(id, options = {}) {
-      await request('DELETE', env(id), { signal: options.signal });
+      await request('DELETE', env(id), { signal: options.signal, timeoutS: DELETE_TIMEOUT_S });
     },
     record: async (id) => json(DeploymentRecord, await request('GET', `${env(id)}/record`)),
     async operation(key, options = {}) {
       const path = `/v1/operations/${encodeURIComponent(key)}?wait=${options.waitS ?? 0}`;
-      return json(Operation, await request('GET', path, { signal: options.signal }));
+      const timeoutS = (options.waitS ?? 0) + GRACE_S;
+      return json(Operation, await request('GET', path, { signal: options.signal, timeoutS }));
     },
     async cancelOperation(key) {
       await request('DELETE', `/v1/operations/${encodeURIComponent(key)}`);

@@ -1,10 +1,26 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
-import { access, link, mkdir, open, readdir, readFile, rm } from 'node:fs/promises';
+import {
+  closeSync,
+  existsSync,
+  fdatasync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs';
+import { readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
 import { BlobNotFoundError } from './blobs';
 import type { BlobStore } from './blobs';
 import { encodeName, namesUnder } from './blob-names';
+
+const flush = promisify(fdatasync);
 
 /** A temporary file this old belongs to a process that was killed in the middle of a write. */
 const staleTmpMs = 60 * 60 * 1000;
@@ -12,6 +28,7 @@ const staleTmpMs = 60 * 60 * 1000;
 /**
  * Blobs in a directory, shared by any number of processes. A blob is written to a temporary file, flushed, and linked to
  * its name, so a reader sees a whole blob or none, whatever is killed and whenever the power goes.
+ * Only the flush is waited for aside: each other call takes a tenth of what handing it to another thread would.
  *
  * Layout: `content/<2 hex>/<sha256>`, `named/…` (see blob-names.ts), `tmp/`.
  */
@@ -28,17 +45,17 @@ export function createDirectoryBlobs(dir: string): BlobStore {
   /** Links a finished file to `path`. False when something was there first. */
   async function publish(path: string, data: Buffer): Promise<boolean> {
     const tmp = join(tmpDir, `${process.pid}-${randomBytes(8).toString('hex')}`);
+    const file = openSync(tmp, 'wx', 0o600);
     try {
-      const file = await open(tmp, 'wx', 0o600);
       try {
-        await file.writeFile(data);
-        await file.datasync();
+        for (let at = 0; at < data.length;) at += writeSync(file, data, at);
+        await flush(file);
       } finally {
-        await file.close();
+        closeSync(file);
       }
-      return await linkTo(tmp, path);
+      return linkTo(tmp, path);
     } finally {
-      await rm(tmp, { force: true });
+      unlinkSync(tmp);
     }
   }
 
@@ -46,27 +63,27 @@ export function createDirectoryBlobs(dir: string): BlobStore {
     async put(data) {
       const hex = createHash('sha256').update(data).digest('hex');
       const path = contentPath(hex);
-      if (!(await exists(path))) await publish(path, data);
+      if (!existsSync(path)) await publish(path, data);
       return { ref: `sha256:${hex}`, bytes: data.length };
     },
 
     async get(ref) {
       const hex = /^sha256:([0-9a-f]{64})$/.exec(ref)?.[1];
       if (hex === undefined) throw new BlobNotFoundError(`${ref} is not a blob ref`);
-      const data = await readOrNull(contentPath(hex));
+      const data = readOrNull(contentPath(hex));
       if (data === null) throw new BlobNotFoundError(`no blob ${ref} in ${dir}`);
-      return data;
+      return Promise.resolve(data);
     },
 
     async putIfAbsent(name, data) {
       const path = namedPath(name);
-      const before = await readOrNull(path);
+      const before = readOrNull(path);
       if (before !== null) return { data: before, won: false };
       if (await publish(path, data)) return { data, won: true };
-      return { data: await readFile(path), won: false };
+      return { data: readFileSync(path), won: false };
     },
 
-    find: (name) => readOrNull(namedPath(name)),
+    find: async (name) => Promise.resolve(readOrNull(namedPath(name))),
 
     async list(prefix) {
       if (!prefix.endsWith('/')) throw new Error(`a prefix ends in "/": ${prefix}`);
@@ -75,17 +92,17 @@ export function createDirectoryBlobs(dir: string): BlobStore {
   };
 }
 
-async function linkTo(tmp: string, path: string): Promise<boolean> {
+function linkTo(tmp: string, path: string): boolean {
   for (;;) {
     try {
-      await link(tmp, path);
+      linkSync(tmp, path);
       return true;
     } catch (error) {
       const code = codeOf(error);
       if (code === 'EEXIST') return false;
       if (code !== 'ENOENT') throw error;
       // The first of its folder.
-      await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+      mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
     }
   }
 }
@@ -98,18 +115,9 @@ function removeStaleTmp(tmpDir: string): void {
   }
 }
 
-async function exists(path: string): Promise<boolean> {
+function readOrNull(path: string): Buffer | null {
   try {
-    await access(path);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-async function readOrNull(path: string): Promise<Buffer | null> {
-  try {
-    return await readFile(path);
+    return readFileSync(path);
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return null;
     throw error;
