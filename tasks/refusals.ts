@@ -29,7 +29,9 @@ export class TasksetRefusedError extends Error {
   override readonly name = 'TasksetRefusedError';
   readonly refusals: Refusal[];
 
-  constructor(refusals: Refusal[]) {
+  /** @param found  in any order; they are told in the order of the file */
+  constructor(found: Refusal[]) {
+    const refusals = found.toSorted((a, b) => (a.line ?? 0) - (b.line ?? 0));
     const more = refusals.length - shown;
     super(
       [
