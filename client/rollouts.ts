@@ -95,25 +95,37 @@ export async function startRollout(rollouts: Rollouts, input: RolloutInput): Pro
   await startOnce(rollouts, 'rollout', input.rolloutId, input);
 }
 
-/** Starts a workflow unless one of its id runs or ran. */
+/** How a batch ends without its rollouts: those go on, and some may never have begun. */
+const cutShort = ['TERMINATED', 'FAILED', 'TIMED_OUT'];
+
+/**
+ * Starts a workflow unless one of its id runs or ran. A batch that was cut short is begun anew: it takes up its rollouts by
+ * their ids, so none runs twice.
+ */
 export async function startOnce(
   rollouts: Rollouts,
   workflow: 'batch' | 'rollout' | 'explore',
   workflowId: string,
   input: object,
 ): Promise<void> {
+  const anew = workflow === 'batch' && (await wasCutShort(rollouts, workflowId));
   try {
     await rollouts.temporal.workflow.start(workflow, {
       workflowId,
       taskQueue: rollouts.taskQueue,
       args: [input],
       workflowTaskTimeout,
-      workflowIdReusePolicy: 'REJECT_DUPLICATE',
+      workflowIdReusePolicy: anew ? 'ALLOW_DUPLICATE_FAILED_ONLY' : 'REJECT_DUPLICATE',
       workflowIdConflictPolicy: 'USE_EXISTING',
     });
   } catch (error) {
     if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
   }
+}
+
+async function wasCutShort(rollouts: Rollouts, workflowId: string): Promise<boolean> {
+  const described = await orNull(handle(rollouts, workflowId).describe());
+  return described !== null && cutShort.includes(described.status.name);
 }
 
 /** Where a rollout is; null when Temporal no longer knows it. */
