@@ -60,7 +60,7 @@ export interface FailureDetails {
   again: 'attempt' | 'never';
   /** Of SandboxStopped: what ended it. */
   evidence?: StopEvidence;
-  /** Of OutcomeUnknown: the version taken before the call. */
+  /** Of OutcomeUnknown and SandboxStopped: the version taken before the call, if one was. */
   version?: string;
 }
 

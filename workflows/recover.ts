@@ -73,9 +73,10 @@ async function afterHostLoss(
   input: RolloutInput,
   state: RolloutState,
   work: StepWork,
-  { error }: Thrown,
+  { trouble, error }: Thrown,
 ): Promise<Recovery> {
   if (state.hostRestored) throw error;
+  if (trouble.details.version) keepCheckpoint(state, work, trouble.details.version);
   const why = 'the host lost the sandbox';
   if (work.version !== null) {
     state.hostRestored = true;

@@ -47,15 +47,17 @@ class Calls {
     const { sandboxId, request } = operation.request as ExecWork; // journalled by app.ts
     const row = this.sandboxes.get(sandboxId);
     const before = await this.snapshot(operation, row, request.snapshot, 'before');
-    const outcome = await runExec(this.context, this.sandboxes, operation, sandboxId, {
-      argv: request.argv,
-      uid: request.user === undefined ? row.spec.uid : uidOfUser(request.user),
-      cwd: request.cwd ?? row.spec.workdir,
-      env: { ...row.spec.env, ...request.env },
-      stdin: request.stdin === undefined ? null : Buffer.from(request.stdin),
-      timeoutS: request.timeoutS,
-      maxOutputBytes: request.maxOutputBytes,
-    });
+    const outcome = await tellingVersion(operation, () =>
+      runExec(this.context, this.sandboxes, operation, sandboxId, {
+        argv: request.argv,
+        uid: request.user === undefined ? row.spec.uid : uidOfUser(request.user),
+        cwd: request.cwd ?? row.spec.workdir,
+        env: { ...row.spec.env, ...request.env },
+        stdin: request.stdin === undefined ? null : Buffer.from(request.stdin),
+        timeoutS: request.timeoutS,
+        maxOutputBytes: request.maxOutputBytes,
+      }),
+    );
     const after = await this.snapshot(operation, row, request.snapshot, 'after');
     return {
       ...outcome,
@@ -71,10 +73,11 @@ class Calls {
     const row = this.sandboxes.get(sandboxId);
     const before = await this.snapshot(operation, row, request.snapshot, 'before');
     const startedAt = Date.now();
-    const answer =
+    const answer = await tellingVersion(operation, () =>
       row.spec.controller.kind === 'shell'
-        ? await this.callShell(operation, row, request)
-        : await this.callMcp(operation, row, request);
+        ? this.callShell(operation, row, request)
+        : this.callMcp(operation, row, request),
+    );
     const durationS = (Date.now() - startedAt) / 1000;
     const after = await this.snapshot(operation, row, request.snapshot, 'after');
     return { ...toReply(answer), durationS, ...before, ...after };
@@ -192,6 +195,21 @@ class Calls {
       snapshotS: (Date.now() - startedAt) / 1000,
       flushS: (version.flushMs ?? 0) / 1000,
     };
+  }
+}
+
+/** A sandbox that stops under a call can be gone on from before it: the error names the version taken then. */
+async function tellingVersion<T>(operation: OperationContext, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const version = operation.phase['version'];
+    if (!(error instanceof DenvError) || error.code !== 'sandbox_stopped') throw error;
+    if (version === undefined) throw error;
+    throw new DenvError(error.code, error.message, {
+      cause: error,
+      details: { ...error.details, version },
+    });
   }
 }
 
