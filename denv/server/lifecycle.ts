@@ -122,6 +122,7 @@ export class Lifecycle {
       labels: work.labels,
       createdAt: Date.now(),
       leaseUntil: Date.now() + work.leaseS * 1000,
+      leaseS: work.leaseS,
       controller: { execId: null, ready: false, sessionId: null, protocolVersion: null },
       ports: {},
       stopped: null,

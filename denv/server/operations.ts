@@ -112,6 +112,11 @@ export class Operations {
     };
   }
 
+  /** Something runs on a sandbox, or is about to. */
+  runsOn(sandbox: string): boolean {
+    return [...this.live.values()].some((live) => live.sandbox === sandbox);
+  }
+
   /** Cancels the running operation of a key, if there is one, and waits for its end. */
   async cancel(key: string): Promise<void> {
     const live = this.live.get(key);

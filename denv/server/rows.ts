@@ -47,6 +47,8 @@ export interface SandboxRow {
   labels: Labels;
   createdAt: number;
   leaseUntil: number;
+  /** Seconds by which each call renews its lease. */
+  leaseS: number;
   controller: ControllerState;
   /** Sandbox port → host port. */
   ports: Record<string, number>;

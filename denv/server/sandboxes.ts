@@ -18,8 +18,12 @@ export class Sandboxes {
 
   constructor(private readonly context: ServerContext) {}
 
+  /** The journal does not know of every renewal, and while no server ran nobody could renew: each lease begins anew. */
   load(): void {
-    for (const row of this.context.journal.sandboxes()) this.rows.set(row.id, row);
+    for (const row of this.context.journal.sandboxes()) {
+      this.rows.set(row.id, row);
+      this.touch(row);
+    }
   }
 
   all(): SandboxRow[] {
@@ -102,7 +106,7 @@ export class Sandboxes {
   }
 
   /** Extends the lease from now on; in memory at once, in the journal when that moves it noticeably. */
-  touch(row: SandboxRow, leaseS = this.context.settings.defaultLeaseS): void {
+  touch(row: SandboxRow, leaseS = row.leaseS): void {
     const until = Date.now() + leaseS * 1000;
     if (until <= row.leaseUntil) return;
     const moved = until - row.leaseUntil;

@@ -16,7 +16,7 @@ export function startSweeps(
   sandboxes: Sandboxes,
   lifecycle: Lifecycle,
 ): () => void {
-  const { journal, archives, driver, log } = context;
+  const { journal, archives, driver, log, operations } = context;
 
   async function liveness(): Promise<void> {
     for (const row of sandboxes.all()) await sandboxes.checkAlive(row);
@@ -25,7 +25,9 @@ export function startSweeps(
   async function leases(): Promise<void> {
     const over = sandboxes
       .all()
-      .filter((row) => row.leaseUntil < Date.now() && row.labels['owner'] === undefined);
+      .filter((row) => row.leaseUntil < Date.now() && row.labels['owner'] === undefined)
+      // A call that takes longer than the lease still renews it at its end.
+      .filter((row) => !operations.runsOn(row.id));
     for (const row of over) {
       log.info({ sandbox: row.id }, 'its lease is over and it has no owner: deleting');
       await lifecycle.remove(row.id);

@@ -199,9 +199,11 @@ describe('a sandbox over HTTP', () => {
     await server.client.deleteSandbox(id);
   });
 
-  it('deletes a sandbox without an owner when its lease ends, and none that has one', async () => {
+  it('deletes a sandbox without an owner when its lease ends, and none that has one or is at work', async () => {
     const owned = await create({ image: 'host', leaseS: 5, labels: { owner: 'me' } });
     const free = await create({ image: 'host', leaseS: 5 });
+    const busy = await create({ image: 'host', leaseS: 5 });
+    const working = sh(busy.id, 'sleep 11; echo done');
 
     await until('the lease ended', async () => {
       const { sandboxes } = await server.client.listSandboxes();
@@ -209,7 +211,9 @@ describe('a sandbox over HTTP', () => {
     });
 
     expect((await server.client.getSandbox(owned.id)).state).toBe('running');
+    expect((await working).stdout).toBe('done\n');
     await server.client.deleteSandbox(owned.id);
+    await server.client.deleteSandbox(busy.id);
   });
 });
 

@@ -145,6 +145,26 @@ describe('the denv server', () => {
     await expect(client.getSandbox(id)).rejects.toMatchObject({ code: 'sandbox_not_found' });
   });
 
+  it('renews a lease at each call by what was asked for, and anew when it starts again', async () => {
+    await start();
+    const { id } = await client.createSandbox({ image: 'host', leaseS: 60 }, { key: 'c' });
+    const begun = Date.now();
+    const now = jest.spyOn(Date, 'now');
+    const leaseS = async () =>
+      (Date.parse((await client.getSandbox(id)).leaseUntil) - begun) / 1000;
+
+    now.mockReturnValue(begun + 20_000);
+    await exec(id, 'true', 'e');
+    const renewed = await leaseS();
+    await server.stop();
+    now.mockReturnValue(begun + 3_600_000);
+    await start();
+
+    expect(renewed).toBe(80);
+    expect(await leaseS()).toBe(3660);
+    now.mockRestore();
+  });
+
   it('takes a file tree by its digest once it holds it, and the same request either way', async () => {
     await start();
     const tar = await packOf('main.txt', 'hello');
