@@ -4,6 +4,7 @@ import { PackedTask } from '../contracts/task';
 import type { ToolCall, TrajectoryEntry } from '../contracts/trajectory';
 import { DenvError } from '../denv/errors';
 import { toMs } from './documents';
+import type { Documents } from './documents';
 import { activity, held } from './heartbeat';
 import { showReply, showText } from './observations';
 import type { Shown } from './observations';
@@ -55,60 +56,10 @@ export interface RunCommandOutput {
 export function callActivities(parts: Parts) {
   const { denv, blobs, documents } = parts;
 
-  const keep = (
-    step: number,
-    call: Pick<ToolCall, 'id' | 'name'>,
-    observed: Shown & { durationS: number },
-    version?: string,
-  ): Promise<string> =>
-    documents.put({
-      type: 'observation',
-      step,
-      observation: { toolCallId: call.id, name: call.name, ...observed },
-      ...(version ? { version } : {}),
-    } satisfies TrajectoryEntry);
-
   return {
-    /**
-     * Makes one tool call of a recorded model reply, with the snapshot before it if asked for. Idempotent by `key`: a retry
-     * waits for the same call. Arguments that are not a JSON object, and errors of the tool, are observations.
-     * @throws SandboxStopped with evidence, SandboxNotFound, OutcomeUnknown with the version taken before (all final)
-     */
-    callTool: activity(
-      async (input: CallToolInput, signal: AbortSignal): Promise<CallToolOutput> => {
-        const call = await toolCallOf(parts, input);
-        if (call.arguments === null) {
-          const text = `The arguments of this call are not a JSON object, so it was not made: ${call.rawArguments ?? ''}`;
-          const shown = await showText(blobs, text, true);
-          return { ref: await keep(input.step, call, { ...shown, durationS: 0 }), durationS: 0 };
-        }
-        const request = {
-          method: 'tools/call' as const,
-          params: { name: call.name, arguments: call.arguments },
-          timeoutS: input.timeoutS,
-          ...(input.snapshot ? { snapshot: input.snapshot } : {}),
-        };
-        let reply: CallReply;
-        try {
-          reply = await withEvidence(denv, input.sandboxId, () =>
-            held(denv, input, input.key, () =>
-              denv.call(input.sandboxId, request, { key: input.key, signal }),
-            ),
-          );
-        } catch (error) {
-          if (!isUnknown(error) || input.onOutcomeUnknown !== 'report') throw error;
-          const shown = await showText(blobs, unknownText, true);
-          return { ref: await keep(input.step, call, { ...shown, durationS: 0 }), durationS: 0 };
-        }
-        const shown = await showReply(blobs, reply, input.timeoutS);
-        // A call that was cut at its limit has used all of it.
-        const durationS = reply.timedOut
-          ? Math.max(reply.durationS, input.timeoutS)
-          : reply.durationS;
-        const { version } = reply;
-        const ref = await keep(input.step, call, { ...shown, durationS }, version);
-        return { ref, durationS: toMs(durationS), ...(version ? { version } : {}) };
-      },
+    /** As `makeToolCall`. */
+    callTool: activity((input: CallToolInput, signal: AbortSignal) =>
+      makeToolCall(parts, input, signal),
     ),
 
     /**
@@ -142,12 +93,78 @@ export function callActivities(parts: Parts) {
           timedOut: reply.timedOut,
           durationS: toMs(reply.durationS),
           outputTail: (reply.stderr || reply.stdout).slice(-500),
-          ref: await keep(input.index + 1, call, { ...shown, durationS: reply.durationS }),
+          ref: await keep(documents, input.index + 1, call, {
+            ...shown,
+            durationS: reply.durationS,
+          }),
         };
       },
     ),
   };
 }
+
+/**
+ * Makes one tool call of a recorded model reply, with the snapshot before it if asked for. Idempotent by `key`: a retry
+ * waits for the same call. Arguments that are not a JSON object, and errors of the tool, are observations.
+ * @throws SandboxStopped with evidence, SandboxNotFound, OutcomeUnknown with the version taken before (all final)
+ */
+export async function makeToolCall(
+  parts: Parts,
+  input: CallToolInput,
+  signal: AbortSignal,
+): Promise<CallToolOutput> {
+  const { denv, blobs, documents } = parts;
+  const call = await toolCallOf(parts, input);
+  if (call.arguments === null) {
+    const text = `The arguments of this call are not a JSON object, so it was not made: ${call.rawArguments ?? ''}`;
+    const shown = await showText(blobs, text, true);
+    return {
+      ref: await keep(documents, input.step, call, { ...shown, durationS: 0 }),
+      durationS: 0,
+    };
+  }
+  const request = {
+    method: 'tools/call' as const,
+    params: { name: call.name, arguments: call.arguments },
+    timeoutS: input.timeoutS,
+    ...(input.snapshot ? { snapshot: input.snapshot } : {}),
+  };
+  let reply: CallReply;
+  try {
+    reply = await withEvidence(denv, input.sandboxId, () =>
+      held(denv, input, input.key, () =>
+        denv.call(input.sandboxId, request, { key: input.key, signal }),
+      ),
+    );
+  } catch (error) {
+    if (!isUnknown(error) || input.onOutcomeUnknown !== 'report') throw error;
+    const shown = await showText(blobs, unknownText, true);
+    return {
+      ref: await keep(documents, input.step, call, { ...shown, durationS: 0 }),
+      durationS: 0,
+    };
+  }
+  const shown = await showReply(blobs, reply, input.timeoutS);
+  // A call that was cut at its limit has used all of it.
+  const durationS = reply.timedOut ? Math.max(reply.durationS, input.timeoutS) : reply.durationS;
+  const { version } = reply;
+  const ref = await keep(documents, input.step, call, { ...shown, durationS }, version);
+  return { ref, durationS: toMs(durationS), ...(version ? { version } : {}) };
+}
+
+const keep = (
+  documents: Documents,
+  step: number,
+  call: Pick<ToolCall, 'id' | 'name'>,
+  observed: Shown & { durationS: number },
+  version?: string,
+): Promise<string> =>
+  documents.put({
+    type: 'observation',
+    step,
+    observation: { toolCallId: call.id, name: call.name, ...observed },
+    ...(version ? { version } : {}),
+  } satisfies TrajectoryEntry);
 
 const unknownText =
   'The outcome of this call is unknown: the machine that ran it restarted while it was out, and it may or may not have had its effect.';

@@ -114,8 +114,9 @@ interface FailureMore {
 }
 
 /** As `toFailure`, for an error that the same key would only meet again, whatever its type. */
-export function toFinalFailure(error: DenvError): ApplicationFailure {
-  return failure(typeOfCode[error.code], error, { nonRetryable: true });
+export function toFinalFailure(error: DenvError | ModelError): ApplicationFailure {
+  const type = error instanceof DenvError ? typeOfCode[error.code] : error.code;
+  return failure(type, error, { nonRetryable: true });
 }
 
 function failure(type: FailureType, cause: Error, more: FailureMore = {}): ApplicationFailure {

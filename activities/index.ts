@@ -1,9 +1,9 @@
 import { callActivities } from './calls';
 import { createDocuments } from './documents';
-import { modelActivities } from './model';
 import type { Dependencies } from './parts';
 import { recordActivities } from './records';
 import { sandboxActivities } from './sandboxes';
+import { stepActivities } from './step';
 import { toolActivities } from './tools';
 import { trajectoryActivities } from './trajectory';
 import { verifyActivities } from './verify';
@@ -16,7 +16,7 @@ export function createActivities(dependencies: Dependencies) {
     ...toolActivities(parts),
     ...callActivities(parts),
     ...trajectoryActivities(parts),
-    ...modelActivities(parts),
+    ...stepActivities(parts),
     ...verifyActivities(parts),
     ...recordActivities(parts),
   };

@@ -88,7 +88,7 @@ async function holderOfModelCall(
   for (let seen = 0; ; await pause(50)) {
     const described = await handle.describe().catch(notStartedYet);
     const call = described?.raw.pendingActivities?.find(
-      ({ activityType }) => activityType?.name === 'callModel',
+      ({ activityType }) => activityType?.name === 'runStep',
     );
     if (!call || openCalls() === 0) continue;
     seen += 1;

@@ -10,7 +10,8 @@ type Work =
   | 'start'
   /** A command, call or verifier with a time limit of its own. */
   | 'run'
-  | 'model'
+  /** A step of the agent: a model call, and the calls of its reply. */
+  | 'step'
   /** Writing and reading records, leases, trajectory. */
   | 'record'
   /** Waiting for other rollouts, for as long as they take. */
@@ -37,7 +38,8 @@ const table: Record<Work, ActivityOptions> = {
     retry: { ...base.retry, maximumAttempts: 125 },
   },
   run: base,
-  model: { ...base, retry: { ...base.retry, maximumInterval: '30 seconds' } },
+  // What is tried again is the model call: tool calls that fail are tried again each for itself.
+  step: { ...base, retry: { ...base.retry, maximumInterval: '30 seconds' } },
   record: { ...base, startToCloseTimeout: '1 minute', scheduleToCloseTimeout: outageS * 1000 },
   await: { ...base, startToCloseTimeout: '25 hours' },
   stop: { ...base, startToCloseTimeout: '1 minute', scheduleToCloseTimeout: '2 minutes' },
@@ -45,14 +47,14 @@ const table: Record<Work, ActivityOptions> = {
 
 /**
  * The activities, with the timeouts and retries of their kind of work. `summary` is what Temporal's UI shows.
- * @param limitS  of `run`: the operation's own time limit; of `model`: how long an endpoint may be away or refuse to serve
+ * @param limitS  of `run` and `step`: what the work may take by its own limits
  */
 export function activitiesFor(work: Work, summary: string, limitS = 0): Activities {
   const options = { ...table[work], summary };
-  if (work === 'run' || work === 'model') {
-    const waitS = work === 'run' ? limitS + outageS : limitS;
-    options.startToCloseTimeout = waitS * 1000;
-    options.scheduleToCloseTimeout = waitS * 1000;
+  if (work === 'run' || work === 'step') {
+    const waitMs = (limitS + outageS) * 1000;
+    options.startToCloseTimeout = waitMs;
+    options.scheduleToCloseTimeout = waitMs;
   }
   return proxyActivities<Activities>(options);
 }

@@ -1,10 +1,10 @@
 import { isCancellation, workflowInfo } from '@temporalio/workflow';
-import type { ModelTurn } from '../activities/model';
+import type { StepInput, StepOutput } from '../activities/step';
 import type { RolloutInput, StopReason } from '../contracts/rollout';
 import { activitiesFor } from './activity-options';
 import { troubleOf } from './failures';
-import { modelKey } from './keys';
-import { leaseOf, limitMet } from './limits';
+import { callsKey, modelKey } from './keys';
+import { defaultToolTimeoutS, leaseOf, limitMet, secondsLeft } from './limits';
 import { whilePaused } from './pause';
 import { runSolution } from './solution';
 import { charge, worldOf } from './state';
@@ -37,7 +37,7 @@ function loopOf(input: RolloutInput, state: RolloutState): Promise<LoopEnd> {
   }
 }
 
-/** Model call → tool calls → observations. */
+/** Model call → tool calls → observations: a step is one activity, but for what only a workflow can decide. */
 async function modelLoop(input: RolloutInput, state: RolloutState): Promise<LoopEnd> {
   for (;;) {
     await whilePaused(input, state);
@@ -49,7 +49,7 @@ async function modelLoop(input: RolloutInput, state: RolloutState): Promise<Loop
     takeMessages(state);
 
     const spent = { ...state.spent };
-    const turn = await askModel(input, state);
+    const turn = await runStep(input, state);
     if (typeof turn === 'string') return turn;
     if (turn.finishReason === 'refused') return 'refused';
     if (turn.malformed) return 'malformed_tool_call';
@@ -64,22 +64,34 @@ async function modelLoop(input: RolloutInput, state: RolloutState): Promise<Loop
   }
 }
 
-/** One model call, charged. Returns the stop reason when the model will not, or cannot, answer this transcript. */
-async function askModel(input: RolloutInput, state: RolloutState): Promise<ModelTurn | StopReason> {
+/**
+ * One step, with its model call charged; of its tool calls, `makeToolCalls` makes what is left. Returns the stop reason when the
+ * model will not, or cannot, answer this transcript.
+ */
+async function runStep(input: RolloutInput, state: RolloutState): Promise<StepOutput | StopReason> {
   const step = state.step + 1;
   const { agentRef, sandboxId } = worldOf(state);
   const waitS = input.modelWaitS ?? defaultModelWaitS;
-  let turn: ModelTurn;
+  const timeoutS = input.modelTimeoutS ?? defaultModelTimeoutS;
+  const workS = secondsLeft(input, state);
+  let turn: StepOutput;
   try {
-    turn = await activitiesFor('model', `step ${step}: model`, waitS).callModel({
+    // The last request may go out at the very end of the wait.
+    turn = await activitiesFor('step', `step ${step}`, waitS + timeoutS + workS).runStep({
       key: modelKey(state, step),
       step,
       agentRef: agentRef ?? '',
       head: state.head,
       pending: state.pending,
-      timeoutS: input.modelTimeoutS ?? defaultModelTimeoutS,
+      timeoutS,
+      waitS,
       sandboxId,
       leaseS: leaseOf(input),
+      callsKey: callsKey(state, step),
+      onOutcomeUnknown: input.onOutcomeUnknown,
+      checkpoint: checkpointAt(input, step),
+      secondsLeft: workS,
+      toolTimeoutS: input.limits.toolTimeoutS ?? defaultToolTimeoutS,
     });
   } catch (error) {
     if (isCancellation(error)) throw error;
@@ -96,7 +108,12 @@ async function askModel(input: RolloutInput, state: RolloutState): Promise<Model
   return turn;
 }
 
-function chargeTurn(state: RolloutState, turn: ModelTurn): void {
+function checkpointAt({ checkpoints }: RolloutInput, step: number): StepInput['checkpoint'] {
+  if (typeof checkpoints !== 'number') return checkpoints;
+  return step % checkpoints === 0 ? 'step' : 'never';
+}
+
+function chargeTurn(state: RolloutState, turn: StepOutput): void {
   state.modelCalls += 1;
   state.modelCallsReissued += turn.reissued ?? 0;
   const [promptTokens, completionTokens] = turn.tokens;

@@ -19,11 +19,9 @@ export function troubleOf(error: unknown, stage: Stage): Trouble {
     return troubleWith(cause.type ?? 'Unexpected', stage, cause.message, details);
   }
   if (error instanceof ActivityFailure && cause instanceof TimeoutFailure) {
-    const asked = error.activityType === 'callModel';
-    const details: FailureDetails = asked ? { class: 'model', again: 'never' } : defaultDetails;
     const last = cause.cause instanceof Error ? `: ${cause.cause.message}` : '';
     const message = `${error.activityType} had no end in time (${cause.timeoutType})${last}`;
-    return troubleWith(asked ? 'ModelUnavailable' : 'DenvUnavailable', stage, message, details);
+    return troubleWith('DenvUnavailable', stage, message, defaultDetails);
   }
   throw error;
 }

@@ -16,8 +16,9 @@ export const toolsKey = (place: Place): string => `${worldKey(place)}/tools`;
 export const commandKey = (place: Place, list: 'setup' | 'solution', index: number): string =>
   `${worldKey(place)}/${list}/${index}`;
 
-export const callKey = (place: Place, step: number, index: number): string =>
-  `${worldKey(place)}/step/${step}/call/${index}`;
+/** Of the tool calls of a step; each has its index after it. */
+export const callsKey = (place: Place, step: number): string =>
+  `${worldKey(place)}/step/${step}/call`;
 
 /** Of the attempt, not the world: a reply stays recorded when its step is done over in a restored world. */
 export const modelKey = ({ rolloutId, attempt }: Place, step: number): string =>

@@ -1,4 +1,5 @@
 import type { RolloutInput, StopReason } from '../contracts/rollout';
+import { toMs } from './state';
 import type { RolloutState } from './state';
 
 export const defaultMaxSteps = 50;
@@ -20,8 +21,8 @@ export function limitMet({ limits }: RolloutInput, state: RolloutState): StopRea
 /** Working time that is left. Only what the agent itself took is charged: model answers and tool calls. */
 export const secondsLeft = (
   { limits }: Pick<RolloutInput, 'limits'>,
-  state: RolloutState,
-): number => (limits.agentTimeoutS ?? defaultAgentTimeoutS) - state.spent.workedS;
+  { spent }: RolloutState,
+): number => toMs((limits.agentTimeoutS ?? defaultAgentTimeoutS) - spent.workedS);
 
 /** Of the sandbox: it ends only when nothing renews it any more. */
 export const leaseOf = ({ leaseS }: RolloutInput): number => leaseS ?? defaultLeaseS;

@@ -136,10 +136,13 @@ export function beginAttempt(state: RolloutState, input: RolloutInput): void {
   state.agentFailure = null;
 }
 
-/** Charges working time, to the millisecond. */
+/** Charges working time. */
 export function charge({ spent }: RolloutState, seconds: number): void {
-  spent.workedS = Math.round((spent.workedS + seconds) * 1000) / 1000;
+  spent.workedS = toMs(spent.workedS + seconds);
 }
+
+/** Time is counted in whole milliseconds, however it is summed up. */
+export const toMs = (seconds: number): number => Math.round(seconds * 1000) / 1000;
 
 export function addCheckpoint(state: RolloutState, checkpoint: Checkpoint): void {
   state.checkpoints.push(checkpoint);

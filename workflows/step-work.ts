@@ -1,4 +1,4 @@
-import type { ModelTurn } from '../activities/model';
+import type { StepOutput } from '../activities/step';
 import type { PendingEntry } from '../activities/trajectory';
 import type { Checkpoint } from '../contracts/rollout';
 import { addCheckpoint } from './state';
@@ -6,7 +6,7 @@ import type { RolloutState } from './state';
 
 /** One reply's tool calls while they are made. */
 export interface StepWork {
-  turn: ModelTurn;
+  turn: StepOutput;
   /** Spent before the reply: what a continuation from before this step has already used. */
   spent: Checkpoint['spent'];
   /** Version taken before the step's first call. */

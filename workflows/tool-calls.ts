@@ -1,9 +1,10 @@
 import { isCancellation } from '@temporalio/workflow';
-import type { ModelTurn } from '../activities/model';
+import type { CallToolOutput } from '../activities/calls';
 import type { PendingEntry } from '../activities/trajectory';
 import type { RolloutInput, StopReason } from '../contracts/rollout';
 import { activitiesFor } from './activity-options';
-import { callKey, modelKey } from './keys';
+import { failed } from './failures';
+import { callsKey, modelKey } from './keys';
 import { leaseOf, secondsLeft, toolTimeoutS } from './limits';
 import { recover } from './recover';
 import { charge, worldOf } from './state';
@@ -12,8 +13,8 @@ import { keepCheckpoint } from './step-work';
 import type { StepWork } from './step-work';
 
 /**
- * Makes the tool calls of one reply, one after the other, with a checkpoint before the first that reaches the sandbox. A world
- * that was put back to before the step has all of them made again, under new keys.
+ * Takes in the tool calls that a step has made, and makes those that are left, one after the other: after trouble with one, and
+ * after a failure that may heal. A world that was put back to before the step has all of them made again, under new keys.
  */
 export async function makeToolCalls(
   input: RolloutInput,
@@ -21,6 +22,11 @@ export async function makeToolCalls(
   reply: Pick<StepWork, 'turn' | 'spent'>,
 ): Promise<StopReason | null> {
   const work: StepWork = { ...reply, version: null, observations: [], charged: 0, restores: 0 };
+  for (const done of work.turn.made ?? []) {
+    countCall(state, work);
+    takeIn(state, work, done);
+  }
+  let { trouble } = work.turn;
   let end: StopReason | null = null;
   while (end === null && work.observations.length < work.turn.tools.length) {
     if (secondsLeft(input, state) <= 0) {
@@ -28,8 +34,11 @@ export async function makeToolCalls(
       break;
     }
     try {
-      await makeOne(input, state, work);
+      countCall(state, work);
+      if (trouble) throw failed(trouble.type, trouble.message, trouble.details);
+      takeIn(state, work, await makeOne(input, state, work));
     } catch (error) {
+      trouble = undefined;
       if (isCancellation(error)) throw error;
       const way = await recover(input, state, work, error);
       if (way === 'go-back') return null;
@@ -40,15 +49,18 @@ export async function makeToolCalls(
   return end;
 }
 
-async function makeOne(input: RolloutInput, state: RolloutState, work: StepWork): Promise<void> {
+function makeOne(
+  input: RolloutInput,
+  state: RolloutState,
+  work: StepWork,
+): Promise<CallToolOutput> {
   const { step } = state;
   const index = work.observations.length;
   const timeoutS = toolTimeoutS(input, state);
-  const checkpoint = work.version === null && wantsCheckpoint(input, state.step, work.turn);
+  const checkpoint = work.version === null && work.turn.checkpoint;
   const summary = `step ${step} call ${index}: ${work.turn.tools[index]}`;
-  if (index >= work.charged) state.callsInAttempt += 1;
-  const done = await activitiesFor('run', summary, timeoutS).callTool({
-    key: callKey(state, step, index),
+  return activitiesFor('run', summary, timeoutS).callTool({
+    key: `${callsKey(state, step)}/${index}`,
     sandboxId: worldOf(state).sandboxId,
     leaseS: leaseOf(input),
     step,
@@ -58,24 +70,21 @@ async function makeOne(input: RolloutInput, state: RolloutState, work: StepWork)
     onOutcomeUnknown: input.onOutcomeUnknown,
     ...(checkpoint ? { snapshot: 'before' as const } : {}),
   });
+}
+
+/** Counts the next call, before it is known how it ends. */
+function countCall(state: RolloutState, work: StepWork): void {
+  if (work.observations.length >= work.charged) state.callsInAttempt += 1;
+}
+
+function takeIn(state: RolloutState, work: StepWork, done: CallToolOutput): void {
+  const index = work.observations.length;
   if (done.version) keepCheckpoint(state, work, done.version);
   work.observations.push({ type: 'kept', ref: done.ref });
   if (index < work.charged) return;
   work.charged = index + 1;
   state.toolCalls += 1;
   charge(state, done.durationS);
-}
-
-function wantsCheckpoint({ checkpoints }: RolloutInput, step: number, turn: ModelTurn): boolean {
-  if (typeof checkpoints === 'number') return step % checkpoints === 0;
-  switch (checkpoints) {
-    case 'step':
-      return true;
-    case 'mutating':
-      return turn.readOnly !== true;
-    case 'never':
-      return false;
-  }
 }
 
 /** Calls that are never made still get an observation, so that a transcript has an answer to each. */

@@ -1,6 +1,10 @@
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
 import { createActivities } from '../../activities';
+import { createDocuments } from '../../activities/documents';
+import { activity } from '../../activities/heartbeat';
+import { callModel } from '../../activities/model';
+import type { CallModelInput } from '../../activities/model';
 import type { RolloutResult } from '../../contracts/rollout';
 import type { PackedTask, Task } from '../../contracts/task';
 import type { Ledger } from '../../stores/ledger';
@@ -30,8 +34,17 @@ export function activityBench(say: Say[] = []) {
     results: (ids) => Promise.resolve(ids.flatMap((id) => results.get(id) ?? [])),
     close: () => Promise.resolve(),
   };
-  const make = () =>
-    createActivities({ denv: denv.client, models: model, blobs, ledger, owner: 'own/ns' });
+  const make = () => {
+    const dependencies = { denv: denv.client, models: model, blobs, ledger, owner: 'own/ns' };
+    const parts = { ...dependencies, documents: createDocuments(blobs) };
+    return {
+      ...createActivities(dependencies),
+      /** The model call of a step, alone. */
+      callModel: activity((input: CallModelInput, signal: AbortSignal) =>
+        callModel(parts, input, signal),
+      ),
+    };
+  };
 
   return {
     denv,
@@ -68,7 +81,7 @@ const quiet = { logger: new DefaultLogger('ERROR') };
 
 /** Where one activity runs; `attempt` is Temporal's count of tries at it. */
 export const environmentOf = (attempt = 1): MockActivityEnvironment =>
-  new MockActivityEnvironment({ attempt }, quiet);
+  new MockActivityEnvironment({ attempt, scheduledTimestampMs: Date.now() }, quiet);
 
 /** Runs one activity in an environment of its own. */
 export function run<I, O>(effect: (input: I) => Promise<O>, input: I, attempt = 1): Promise<O> {

@@ -24,6 +24,7 @@ async function input(bench: Bench, more: object = {}) {
     head: '',
     pending: [],
     timeoutS: 5,
+    waitS: 60,
     sandboxId: 'sb_1',
     leaseS: 300,
     ...more,

@@ -1,0 +1,109 @@
+import { ApplicationFailure } from '@temporalio/activity';
+import { makeToolCall } from './calls';
+import type { CallToolInput, CallToolOutput } from './calls';
+import { toMs } from './documents';
+import { toFailure } from './failures';
+import type { FailureDetails } from './failures';
+import { activity } from './heartbeat';
+import { callModel } from './model';
+import type { CallModelInput, ModelTurn } from './model';
+import type { Parts } from './parts';
+
+export interface StepInput extends CallModelInput, Pick<CallToolInput, 'onOutcomeUnknown'> {
+  /** What the keys of the reply's tool calls begin with. */
+  callsKey: string;
+  /** Which replies have a snapshot taken before their first call that reaches the sandbox. */
+  checkpoint: 'step' | 'mutating' | 'never';
+  /** Of the agent's working time, the model's answer not yet taken off. */
+  secondsLeft: number;
+  /** What a tool call may take of it. */
+  toolTimeoutS: number;
+}
+
+export interface StepOutput extends Omit<ModelTurn, 'readOnly'> {
+  /** The reply's tool calls that were made, the first one first. */
+  made?: CallToolOutput[];
+  /** The calls that are left begin with a snapshot. */
+  checkpoint?: true;
+  /** How the next call failed, when asking for it again would give the same answer. */
+  trouble?: StepTrouble;
+}
+
+export interface StepTrouble {
+  type: string;
+  message: string;
+  details: FailureDetails;
+}
+
+type MadeCalls = Pick<StepOutput, 'made' | 'checkpoint' | 'trouble'>;
+
+export function stepActivities(parts: Parts) {
+  return {
+    /**
+     * One step of the agent: `callModel`, then the calls of its reply in order, each under its own key. A worker that dies in it
+     * costs nothing twice: the next one finds the recorded reply, and waits for the same calls. Calls are made until the agent's
+     * time is up, one fails or the rollout is cancelled; what is left then is the workflow's to decide, and nothing that was
+     * done is lost to it. A reply that is refused or malformed has none of its calls made.
+     * @throws as `callModel`
+     */
+    runStep: activity(async (input: StepInput, signal: AbortSignal): Promise<StepOutput> => {
+      const { readOnly, ...turn } = await callModel(parts, input, signal);
+      if (turn.finishReason === 'refused' || turn.malformed || turn.tools.length === 0) return turn;
+      const snapshot =
+        input.checkpoint === 'step' || (input.checkpoint === 'mutating' && readOnly !== true);
+      return { ...turn, ...(await makeCalls(parts, input, { turn, snapshot }, signal)) };
+    }),
+  };
+}
+
+async function makeCalls(
+  parts: Parts,
+  input: StepInput,
+  { turn, snapshot }: { turn: ModelTurn; snapshot: boolean },
+  signal: AbortSignal,
+): Promise<MadeCalls> {
+  const { step, sandboxId, leaseS, onOutcomeUnknown } = input;
+  const made: CallToolOutput[] = [];
+  let trouble: StepTrouble | undefined;
+  let wantsSnapshot = snapshot;
+  // Every call is asked for with the very limit that the workflow would give it: the same key may ask for nothing else.
+  let secondsLeft = toMs(input.secondsLeft - turn.durationS);
+  while (made.length < turn.tools.length && secondsLeft > 0 && !signal.aborted) {
+    const index = made.length;
+    const call: CallToolInput = {
+      key: `${input.callsKey}/${index}`,
+      sandboxId,
+      leaseS,
+      step,
+      modelKey: input.key,
+      index,
+      onOutcomeUnknown,
+      timeoutS: Math.min(input.toolTimeoutS, secondsLeft),
+      ...(wantsSnapshot ? { snapshot: 'before' } : {}),
+    };
+    try {
+      const done = await makeToolCall(parts, call, signal);
+      made.push(done);
+      if (done.version) wantsSnapshot = false;
+      secondsLeft = toMs(secondsLeft - done.durationS);
+    } catch (error) {
+      // A worker that lets go, or a call that may be asked for again, is no trouble: it is asked for again by `callTool`.
+      if (!signal.aborted) trouble = troubleOf(error);
+      break;
+    }
+  }
+  const left = made.length < turn.tools.length;
+  return {
+    made,
+    ...(left && wantsSnapshot ? { checkpoint: true } : {}),
+    ...(trouble ? { trouble } : {}),
+  };
+}
+
+function troubleOf(error: unknown): StepTrouble | undefined {
+  const failure = toFailure(error);
+  if (!(failure instanceof ApplicationFailure) || failure.nonRetryable !== true) return undefined;
+  const { type, message, details } = failure;
+  // Its details are those that activities/failures.ts writes.
+  return { type: type ?? 'Unexpected', message, details: details?.[0] as FailureDetails };
+}
