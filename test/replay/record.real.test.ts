@@ -13,7 +13,7 @@ const asked = process.env.RECORD_HISTORIES === '1';
 
   beforeAll(async () => {
     usual = await openTemporal();
-    soonFull = await openTemporal({ continueAt: 60 });
+    soonFull = await openTemporal({ continueAt: 45 });
   });
 
   afterAll(async () => {

@@ -76,6 +76,23 @@ describe('a cancelled rollout', () => {
     },
   );
 
+  test('in a tool call, the reply that asked for it stays counted', async () => {
+    const denv = holding('/1/step/1/call/1');
+    const model = [calls(['write', { line: 'a' }], ['write', { line: 'b' }])];
+    const input = await env.declare();
+
+    await env.withWorker({ denv, model }, async ({ start }) => {
+      const handle = await start(input);
+      await denv.began('/1/step/1/call/1');
+      await handle.cancel();
+
+      expect(await endOf(handle)).toBe('CANCELLED');
+      expect(await env.ledger.results([input.rolloutId])).toMatchObject([
+        { steps: 1, modelCalls: 1, toolCalls: 1, workedS: 1.5, usage: { promptTokens: 10 } },
+      ]);
+    });
+  });
+
   test('by signal, in the middle of a model call, ends the same way', async () => {
     const input = await env.declare();
 

@@ -11,7 +11,7 @@ describe('a history that is full', () => {
   let env: TemporalEnv;
 
   beforeAll(async () => {
-    env = await openTemporal({ continueAt: 60 });
+    env = await openTemporal({ continueAt: 30 });
   });
 
   afterAll(() => env.close());

@@ -57,6 +57,30 @@ describe('limits of a rollout', () => {
     expect(result).toMatchObject({ stopReason: 'agent_timeout', outcome: 'scored', workedS: 11 });
   });
 
+  test('a call that is asked for again asks for the very same', async () => {
+    const denv = new FakeDenv();
+    const requests: unknown[] = [];
+    denv.handlers.call = (request, { key }) => {
+      if (request.method !== 'tools/call') return undefined;
+      if (!key.endsWith('/2')) return textReply('ok', { durationS: 0.1 });
+      requests.push(request);
+      if (requests.length < 2) throw new DenvError('unavailable', 'connection refused');
+      return textReply('ok', { durationS: 0.1 });
+    };
+    const three = calls(['look', {}], ['look', {}], ['look', {}]);
+    const model = [
+      { ...(three as object), durationS: 0.1 },
+      { text: 'done', durationS: 0.1 },
+    ];
+
+    const { result } = await env.run({ limits: { agentTimeoutS: 1.1 } }, { denv, model });
+
+    expect(result).toMatchObject({ stopReason: 'done', toolCalls: 3, workedS: 0.5 });
+    expect(requests).toHaveLength(2);
+    expect(requests[1]).toEqual(requests[0]);
+    expect(requests[0]).toMatchObject({ timeoutS: 0.8 });
+  });
+
   test('spent budget runs on over attempts: nothing starts from zero', async () => {
     const denv = new FakeDenv();
     denv.handlers.call = ({ method }, { key }) => {
