@@ -1,3 +1,4 @@
+import type { StepInput, StepOutput } from '../../activities/step';
 import { DenvError } from '../../denv/errors';
 import { ModelError } from '../../models/model';
 import { textReply } from '../fakes/fake-denv';
@@ -8,6 +9,8 @@ import type { Bench } from './bench';
 const world = 'rollout/b/t/0/1';
 const key = `${world}/step/1/model`;
 const callsKey = `${world}/step/1/call`;
+type Effect = Bench['activities']['runStep'];
+
 const two = calls(['write', { line: 'a' }], ['write', { line: 'b' }]);
 
 async function input(bench: Bench, more: object = {}) {
@@ -181,7 +184,10 @@ describe('runStep', () => {
     expect(bench.denv.effectsOf('call')).toEqual([]);
   });
 
-  test('cancelled in a call, it cancels that, makes no other, and tells what was made', async () => {
+  test.each([
+    ['cancelRequested', [`${callsKey}/1`]],
+    ['workerShutdown', []],
+  ])('on %s in a call it makes no other, and tells what was made', async (why, cancelled) => {
     const bench = activityBench([two]);
     bench.denv.handlers.call = async (_request, context) => {
       if (context.key.endsWith('/1')) await context.hang();
@@ -189,13 +195,18 @@ describe('runStep', () => {
     };
     const environment = environmentOf();
     const given = await input(bench);
-    const outcome = environment.run(bench.activities.runStep, given);
+    const outcome = environment.run<[StepInput], StepOutput, Effect>(
+      bench.activities.runStep,
+      given,
+    );
     await bench.denv.began('/call/1');
 
-    environment.cancel('CANCELLED' as never, { cancelRequested: true } as never);
+    environment.cancel('CANCELLED' as never, { [why]: true } as never);
+    const step = await outcome;
 
-    expect(await outcome).toMatchObject({ tokens: [10, 5], made: [{ durationS: 0.5 }] });
-    expect(bench.denv.cancelled).toEqual([`${callsKey}/1`]);
+    expect(step).toMatchObject({ tokens: [10, 5], made: [{ durationS: 0.5 }] });
+    expect(step.trouble).toBeUndefined();
+    expect(bench.denv.cancelled).toEqual(cancelled);
   });
 
   test('a model that fails once its wait is over is not asked again', async () => {
