@@ -13,7 +13,6 @@ import { readStackState } from '../../client/stack/state';
 import type { ServiceState, StackState } from '../../client/stack/state';
 import type { DeploymentRecord, Sandbox } from '../../contracts/denv';
 import type { RolloutInput, RolloutResult } from '../../contracts/rollout';
-import { DenvError } from '../../denv/errors';
 import { sandboxIdOf } from '../../denv/ids';
 import { startScripted } from '../../models/scripted';
 import type { ScriptedEndpoint, ScriptedFault } from '../../models/scripted';
@@ -21,6 +20,7 @@ import { loadTaskset } from '../../tasks/rows';
 import { scriptOf, writeTaskset } from './crash-tasks';
 import type { CrashTask } from './crash-tasks';
 import { run } from './person';
+import { settled, until } from './until';
 
 /** A batch with a model endpoint of its own, so that its requests can be counted. */
 export interface CrashBatch {
@@ -36,7 +36,6 @@ interface BatchOptions {
   input?: Partial<Pick<RolloutInput, 'modelTimeoutS' | 'modelWaitS' | 'leaseS'>>;
 }
 
-const pollMs = 30;
 const settings = (home: string) =>
   settingsFrom({ PATH: process.env['PATH'], HOME: process.env['HOME'], ROLLOUTS_HOME: home });
 
@@ -244,29 +243,6 @@ export class CrashStack {
 
 export const rolloutIdOf = (batchId: string, task: string): string =>
   `rollout/${batchId}/${task}/0`;
-
-/** Until it holds. What denv refuses to answer, or cannot yet, does not hold. */
-export async function until(
-  what: string,
-  seconds: number,
-  holds: () => Promise<boolean>,
-): Promise<void> {
-  const end = Date.now() + seconds * 1000;
-  for (;;) {
-    if (await settled(holds())) return;
-    if (Date.now() > end) throw new Error(`not within ${seconds} s: ${what}`);
-    await sleep(pollMs);
-  }
-}
-
-async function settled<T>(asked: Promise<T>): Promise<T | null> {
-  try {
-    return await asked;
-  } catch (error) {
-    if (error instanceof DenvError) return null;
-    throw error;
-  }
-}
 
 async function killed(target: ProcessId): Promise<void> {
   process.kill(target.pid, 'SIGKILL');

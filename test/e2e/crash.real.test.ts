@@ -7,7 +7,7 @@ import { batchReport } from '../../client/watch';
 import type { RolloutResult } from '../../contracts/rollout';
 import { forkChildKey, sandboxIdOf, versionIdOf } from '../../denv/ids';
 import type { ScriptedFault } from '../../models/scripted';
-import { CrashStack, rolloutIdOf, until } from './crash-stack';
+import { CrashStack, rolloutIdOf } from './crash-stack';
 import type { CrashBatch } from './crash-stack';
 import {
   call,
@@ -22,6 +22,7 @@ import {
   work,
 } from './crash-tasks';
 import { leftBehind } from './left-behind';
+import { until } from './until';
 
 const stack = new CrashStack();
 
@@ -402,7 +403,9 @@ describe('kill -9 of Temporal', () => {
     const ids = tasks.map(({ id }) => rolloutIdOf('temporal', id));
     for (const id of ids.slice(0, 2)) await stack.effects(id, 2);
 
-    await stack.killAndAwait('temporal');
+    const back = stack.killAndAwait('temporal');
+    await stack.openGates(ids); // Calls end while nobody can be told.
+    await back;
 
     const results = await stack.finish(batch);
     expect(Object.values(results)).toMatchObject(ids.map((id) => unharmed(id, 2, 3)));
