@@ -30,7 +30,7 @@ async function answer({ method, params }) {
   }
 }
 
-createServer(async (request, response) => {
+async function serve(request, response) {
   if (request.method !== 'POST') return response.writeHead(405).end();
   const chunks = await request.toArray();
   const { id, ...message } = JSON.parse(Buffer.concat(chunks).toString());
@@ -38,4 +38,6 @@ createServer(async (request, response) => {
   const result = await answer(message);
   response.writeHead(200, { 'content-type': 'application/json', 'mcp-session-id': 'only' });
   response.end(JSON.stringify({ jsonrpc: '2.0', id, result }));
-}).listen(8765, '127.0.0.1');
+}
+
+createServer((request, response) => void serve(request, response)).listen(8765, '127.0.0.1');
