@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pack } from 'tar-stream';
@@ -45,14 +45,19 @@ export const controllerProgram = join(root, 'examples/incident/build/main.mjs');
 
 export const newKey = (what: string): string => `bench/${what}/${randomUUID()}`;
 
-/** The example's controller as a file tree for a sandbox. */
-export async function controllerFiles(): Promise<FileTree> {
+/** The example's controller as a file tree for a sandbox: what the first rollout of a task sends, and what all others do. */
+export async function controllerFiles(): Promise<{ whole: FileTree; byDigest: FileTree }> {
   const tar = pack();
   tar.entry({ name: 'main.mjs', mode: 0o644 }, readFileSync(controllerProgram));
   tar.finalize();
   const chunks: Buffer[] = [];
   for await (const chunk of tar) chunks.push(chunk as Buffer); // a tar stream yields buffers
-  return { to: '/app', tarBase64: Buffer.concat(chunks).toString('base64') };
+  const archive = Buffer.concat(chunks);
+  const to = '/app';
+  return {
+    whole: { to, tarBase64: archive.toString('base64') },
+    byDigest: { to, sha256: createHash('sha256').update(archive).digest('hex') },
+  };
 }
 
 /** A sandbox for the length of `use`. */

@@ -22,9 +22,10 @@ const initialize = JSON.stringify({
 export const create: SandboxBench = {
   name: 'create',
   async run({ denv, bare }) {
+    const files = await controllerFiles();
     const request: CreateSandboxRequest = {
       image: 'host',
-      files: [await controllerFiles()],
+      files: [files.byDigest],
       controller: {
         kind: 'mcp-http',
         command: ['node', '/app/main.mjs', '--http', '8765'],
@@ -34,7 +35,7 @@ export const create: SandboxBench = {
     };
     const base = await bare.base('create-base', { 'app/main.mjs': controllerProgram });
     const port = portsFrom(21_000 + Math.floor(Math.random() * 10_000));
-    await removed(denv, [await created(denv, request)]); // prepares the image and its files
+    await removed(denv, [await created(denv, { ...request, files: [files.whole] })]); // prepares the image and its files
 
     const one = { ours: [] as number[], bare: [] as number[] };
     for (let n = 0; n < oneByOne; n += 1) {

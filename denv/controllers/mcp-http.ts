@@ -20,11 +20,27 @@ export interface McpHttpOptions {
 export async function connectMcpHttp(
   options: McpHttpOptions & { timeoutS: number; signal: AbortSignal },
 ): Promise<ControllerConnection> {
-  const session = openSession(options, null, null);
+  const first = await waitForPort(options);
+  const session = openSession(
+    { ...options, connect: firstThen(first, options.connect) },
+    null,
+    null,
+  );
   const protocolVersion = await initialize(session.peer, options.timeoutS, options.signal);
   session.transport.setProtocolVersion(protocolVersion);
-  await session.peer.notify('notifications/initialized');
+  // Its answer is what makes a controller ready; only calls wait until it has been told so.
+  session.notified = session.peer.notify('notifications/initialized');
   return connectionOver(options, session, protocolVersion);
+}
+
+/** The connection that showed the port to be open, then new ones. */
+function firstThen(first: Socket, connect: () => Promise<Socket>): () => Promise<Socket> {
+  let unused: Socket | null = first;
+  return () => {
+    const socket = unused;
+    unused = null;
+    return socket && !socket.destroyed ? Promise.resolve(socket) : connect();
+  };
 }
 
 /** Goes on with a session that an earlier server process opened. */
@@ -40,6 +56,7 @@ interface Session {
   transport: StreamableHTTPClientTransport;
   peer: JsonRpcPeer;
   dispatcher: Agent;
+  notified: Promise<void>;
 }
 
 function openSession(
@@ -68,7 +85,7 @@ function openSession(
   if (protocolVersion !== null) transport.setProtocolVersion(protocolVersion);
   const peer = new JsonRpcPeer(transport);
   void transport.start();
-  return { transport, peer, dispatcher };
+  return { transport, peer, dispatcher, notified: Promise.resolve() };
 }
 
 function connectionOver(
@@ -84,12 +101,14 @@ function connectionOver(
     session = openSession(options, null, null);
     protocolVersion = await initialize(session.peer, call.timeoutS, call.signal);
     session.transport.setProtocolVersion(protocolVersion);
-    await session.peer.notify('notifications/initialized');
+    session.notified = session.peer.notify('notifications/initialized');
+    await session.notified;
   }
 
   return {
     async call(call) {
       try {
+        await session.notified;
         return await session.peer.request(call);
       } catch (error) {
         if (!isForgotten(error)) throw error;
@@ -191,18 +210,17 @@ function watchEnd(
 }
 
 /** Readiness is an answer: asks again until the port is open. @throws DenvError controller_failed */
-export async function waitForPort(
-  connect: () => Promise<Socket>,
-  options: { timeoutS: number; signal: AbortSignal },
-): Promise<void> {
+async function waitForPort(options: {
+  connect: () => Promise<Socket>;
+  timeoutS: number;
+  signal: AbortSignal;
+}): Promise<Socket> {
   const deadline = Date.now() + options.timeoutS * 1000;
-  for (let pauseMs = 5; ; pauseMs = Math.min(pauseMs * 1.3, 50)) {
+  // Soon at first, and for a controller that takes its time at the cost of a few milliseconds in a second.
+  for (let pauseMs = 6; ; pauseMs = Math.min(pauseMs * 1.02, 50)) {
     options.signal.throwIfAborted();
-    const socket = await connect().catch(() => null);
-    if (socket) {
-      socket.destroy();
-      return;
-    }
+    const socket = await options.connect().catch(() => null);
+    if (socket) return socket;
     if (Date.now() > deadline) {
       throw new DenvError(
         'controller_failed',

@@ -2,8 +2,10 @@ import { createHash } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { FileTree } from '../../contracts/denv';
-import type { FileArchive } from '../drivers/driver';
+import type { FileArchive, ImageSource, SandboxDriver } from '../drivers/driver';
 import { DenvError } from '../errors';
+
+type PreparedBase = Awaited<ReturnType<SandboxDriver['prepareBase']>>;
 
 /** A file tree that the server holds: its tar is kept under its digest. */
 export interface HeldTree {
@@ -19,6 +21,7 @@ export class Archives {
   private readonly folder: string;
   private readonly memory = new Map<string, Buffer>();
   private memoryBytes = 0;
+  private readonly prepared = new Map<string, Promise<PreparedBase>>();
 
   constructor(dataDir: string) {
     this.folder = join(dataDir, 'archives');
@@ -42,7 +45,24 @@ export class Archives {
     });
   }
 
-  async load(trees: HeldTree[]): Promise<FileArchive[]> {
+  /**
+   * The prepared tree of an image with these trees over it. The host's own image is asked for once a process: its preparation
+   * does not change, while a directory or an archive may.
+   * @throws DenvError image_not_found
+   */
+  prepare(driver: SandboxDriver, image: ImageSource, trees: HeldTree[]): Promise<PreparedBase> {
+    const make = async () => driver.prepareBase(image, await this.load(trees));
+    if (image.kind !== 'host') return make();
+    const name = JSON.stringify(trees);
+    const known = this.prepared.get(name);
+    if (known) return known;
+    const making = make();
+    this.prepared.set(name, making);
+    making.catch(() => this.prepared.delete(name));
+    return making;
+  }
+
+  private async load(trees: HeldTree[]): Promise<FileArchive[]> {
     return Promise.all(trees.map(async ({ to, sha256 }) => ({ to, tar: await this.read(sha256) })));
   }
 

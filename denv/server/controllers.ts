@@ -1,5 +1,5 @@
 import type { ControllerConnection } from '../controllers/controller';
-import { connectMcpHttp, resumeMcpHttp, waitForPort } from '../controllers/mcp-http';
+import { connectMcpHttp, resumeMcpHttp } from '../controllers/mcp-http';
 import { connectMcpStdio, resumeMcpStdio } from '../controllers/mcp-stdio';
 import type { ExecHandle } from '../drivers/driver';
 import { DenvError } from '../errors';
@@ -157,9 +157,7 @@ export class Controllers {
       if (!handle) throw new DenvError('internal', 'a stdio controller without a process');
       return connectMcpStdio({ handle, ...wait });
     }
-    const target = this.httpTarget(row.id, controller);
-    await waitForPort(target.connect, wait);
-    return connectMcpHttp({ ...target, ...wait });
+    return connectMcpHttp({ ...this.httpTarget(row.id, controller), ...wait });
   }
 
   private async resume(row: SandboxRow): Promise<ControllerConnection> {

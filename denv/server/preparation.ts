@@ -89,7 +89,7 @@ export class Preparation {
   ): Promise<RuntimeSpec> {
     const image = parseImage(request.image);
     const { driver, archives } = this.context;
-    const prepared = await driver.prepareBase(image, await archives.load(trees));
+    const prepared = await archives.prepare(driver, image, trees);
     const caps = { ...this.context.settings.defaultCaps, ...definedCaps(request.caps) };
     const uid = uidOfUser(request.user);
     return {

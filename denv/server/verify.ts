@@ -55,7 +55,7 @@ export class Verify {
     const { verifier } = request;
     const image = parseImage(verifier.image);
     const { driver, archives } = this.context;
-    const prepared = await driver.prepareBase(image, await archives.load(trees));
+    const prepared = await archives.prepare(driver, image, trees);
     return {
       sandboxId: 'sandboxId' in source ? source.sandboxId : null,
       versionId: 'versionId' in source ? source.versionId : null,
