@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -76,6 +76,15 @@ export class CrashStack {
     rmSync(this.home, { recursive: true, force: true });
   }
 
+  /** What the services said last, for a failure to be understood by. */
+  #logTails(): string {
+    const tails = ['worker', 'denv', 'temporal'].map((name) => {
+      const log = join(this.home, 'logs', `${name}.log`);
+      return `${name}: ${existsSync(log) ? readFileSync(log, 'utf8').slice(-3000) : 'no log'}`;
+    });
+    return tails.join('\n');
+  }
+
   get rollouts(): Rollouts {
     if (!this.connected) throw new Error('the stack is not up');
     return this.connected;
@@ -129,10 +138,14 @@ export class CrashStack {
 
   /** The same for rollouts by id, with their sandboxes gone. */
   async finishRollouts(ids: string[]): Promise<RolloutResult[]> {
-    await until(`the end of ${ids.join(', ')}`, 90, async () => {
-      await this.openGates(ids);
-      return (await this.rollouts.ledger.results(ids)).length === ids.length;
-    });
+    try {
+      await until(`the end of ${ids.join(', ')}`, 90, async () => {
+        await this.openGates(ids);
+        return (await this.rollouts.ledger.results(ids)).length === ids.length;
+      });
+    } catch (error) {
+      throw new Error(`${String(error)}\n${this.#logTails()}`, { cause: error });
+    }
     await until(`no sandbox of ${ids.join(', ')}`, 30, async () => {
       return (await this.sandboxes(ids)).length === 0;
     });
