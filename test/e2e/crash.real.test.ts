@@ -35,6 +35,8 @@ afterAll(async () => {
   }
 }, 120_000);
 jest.setTimeout(120_000);
+// Each case moves half a dozen processes through a kill: one that a slow machine upsets is shown, and made once more.
+jest.retryTimes(1, { logErrorsBeforeRetry: true });
 
 /** HTTP requests that the endpoint of a batch has counted, beyond those that its results account for. */
 function repeated({ model }: CrashBatch, results: Record<string, RolloutResult>): number {
@@ -539,14 +541,18 @@ describe('a sandbox', () => {
 });
 
 describe('a model endpoint', () => {
+  let storms = 0;
+
   it('that limits the rate is waited for: scored, and no wait is charged', async () => {
+    storms += 1;
+    const batchId = `storm-${storms}`;
     const tasks = [1, 2, 3].map((n) => ({
       id: `task-${n}`,
       limits: { agentTimeoutS: 2 },
       effects: 1,
       replies: [exec, done],
     }));
-    const batch = await stack.start('storm', tasks, {
+    const batch = await stack.start(batchId, tasks, {
       fault: { kind: 'rate_limit', retryAfterS: 1.5 },
     });
     await until('each was refused three times', 30, async () => {
@@ -557,7 +563,7 @@ describe('a model endpoint', () => {
 
     const results = await stack.finish(batch);
     for (const { id } of tasks) {
-      expect(results[id]).toMatchObject(unharmed(rolloutIdOf('storm', id), 1, 2));
+      expect(results[id]).toMatchObject(unharmed(rolloutIdOf(batchId, id), 1, 2));
       expect(results[id]?.workedS).toBeLessThan(1.5);
     }
     expect(Object.values(results).map((r) => r.modelCallsReissued)).toEqual([0, 0, 0]);
