@@ -16,7 +16,6 @@ import type { ServerContext } from './context';
 import type { Files, WriteWork } from './files';
 import { authorize, filesQuery, keyOf, parse, waitOf, within } from './http';
 import type { Lifecycle } from './lifecycle';
-import { digestOf } from './operations';
 import type { Preparation } from './preparation';
 import type { Sandboxes } from './sandboxes';
 import { toSandbox, toVersion } from './views';
@@ -231,11 +230,7 @@ export function createApp(parts: AppParts): { fetch(request: Request): Promise<R
       prepare: () => Promise<unknown>;
     },
   ): Promise<Response> {
-    const effect = digestOf(operation.effect);
-    const outcome = await within(
-      operations.start({ key, ...operation, effect }),
-      wait ?? DEFAULT_WAIT_S,
-    );
+    const outcome = await within(operations.start({ key, ...operation }), wait ?? DEFAULT_WAIT_S);
     if (!outcome) return Response.json({ key, state: 'running' }, { status: 202 });
     return Response.json(outcome.body, { status: outcome.status });
   }

@@ -51,7 +51,13 @@ export class Controllers {
   /** Notes the sandbox as stopped when its controller ends by no act of ours. */
   watch(row: SandboxRow): void {
     const handle = this.handles.get(row.id);
-    void handle?.ended().then(() => this.noteEnd(row));
+    handle
+      ?.ended()
+      .then(() => this.noteEnd(row))
+      .catch((error: unknown) => {
+        // The sweep notices what this could not, such as a sandbox that was deleted meanwhile.
+        this.context.log.warn({ err: error, sandbox: row.id }, "a controller's end was not noted");
+      });
   }
 
   /** Notes the end of a sandbox's controller, once. */

@@ -101,9 +101,12 @@ async function waitForEnd(
     Math.max(0, deadline - Date.now()),
   );
   const guard = setInterval(() => {
-    void handle.outputBytes().then((bytes) => {
-      if (bytes > LOG_MAX_BYTES) kill();
-    });
+    handle.outputBytes().then(
+      (bytes) => {
+        if (bytes > LOG_MAX_BYTES) kill();
+      },
+      () => undefined, // Its files went with its sandbox.
+    );
   }, 1000);
   if (signal.aborted) kill();
   else signal.addEventListener('abort', kill);

@@ -3,7 +3,7 @@ import { DenvError, toDenvError } from '../errors';
 import { execIdOf, forkChildKey, sandboxIdOf } from '../ids';
 import type { ServerContext } from './context';
 import type { Controllers } from './controllers';
-import { type OperationContext, RolledBack } from './operations';
+import { afterUndo, type OperationContext, RolledBack } from './operations';
 import type { CreateWork, ForkWork, Preparation } from './preparation';
 import type { SandboxRow, VersionRow } from './rows';
 import type { Sandboxes } from './sandboxes';
@@ -106,7 +106,7 @@ export class Lifecycle {
       const row = this.preparation.forkable(work.sandboxId ?? '');
       return await this.sandboxes.takeVersion(row, key, { stop: false });
     } catch (error) {
-      throw toDenvError(error).retryable ? new RolledBack(error) : error;
+      throw afterUndo(error);
     }
   }
 
@@ -134,7 +134,7 @@ export class Lifecycle {
       await this.bringUp(row, work, signal);
     } catch (error) {
       await this.undo(row.id);
-      throw toDenvError(error).retryable ? new RolledBack(error) : error;
+      throw afterUndo(error);
     } finally {
       this.release();
     }

@@ -36,6 +36,12 @@ export class RolledBack extends Error {
   }
 }
 
+/** What work throws that has undone all it had begun: an error that may heal leaves no outcome, any other one is kept. */
+export function afterUndo(error: unknown): unknown {
+  if (error instanceof RolledBack) return error;
+  return toDenvError(error).retryable ? new RolledBack(error) : error;
+}
+
 interface Live {
   kind: string;
   digest: string;

@@ -1,8 +1,8 @@
 import type { Labels, StopEvidence, Version } from '../../contracts/denv';
-import { DenvError, toDenvError } from '../errors';
+import { DenvError } from '../errors';
 import { versionIdOf } from '../ids';
 import type { ServerContext } from './context';
-import { RolledBack } from './operations';
+import { afterUndo } from './operations';
 import type { SandboxRow, VersionRow } from './rows';
 import { stoppedError, toVersion } from './views';
 
@@ -180,7 +180,7 @@ export class Sandboxes {
     try {
       return toVersion(await this.takeVersion(row, key, { stop: false, ...work }));
     } catch (error) {
-      throw toDenvError(error).retryable ? new RolledBack(error) : error;
+      throw afterUndo(error);
     }
   }
 

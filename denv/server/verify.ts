@@ -2,14 +2,14 @@ import { chown, mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ParsedVerifyRequest, VerifyEvidence, VerifyReply } from '../../contracts/denv';
 import type { ImageSource } from '../drivers/driver';
-import { DenvError, toDenvError } from '../errors';
+import { DenvError } from '../errors';
 import { execIdOf } from '../ids';
 import type { HeldTree } from './archives';
 import { collect, type Collected } from './collect';
 import type { ServerContext } from './context';
 import type { VersionRow } from './rows';
 import { parseImage } from './runtime-spec';
-import { digestOf, type OperationContext, RolledBack } from './operations';
+import { afterUndo, digestOf, type OperationContext, RolledBack } from './operations';
 import type { Sandboxes } from './sandboxes';
 import { readVerdict, type Verdict } from './verdict';
 
@@ -89,8 +89,7 @@ export class Verify {
       );
       return reply;
     } catch (error) {
-      if (error instanceof RolledBack) throw error;
-      throw toDenvError(error).retryable ? new RolledBack(error) : error;
+      throw afterUndo(error);
     } finally {
       operation.signal.removeEventListener('abort', kill);
       await rm(folder, { recursive: true, force: true });
