@@ -26,6 +26,8 @@ export function lostResult(input: RolloutInput, why: string, now: Date): Rollout
     trajectory: '',
     checkpoints: [],
     verdicts: [],
+    grades: [],
+    tokens: null,
     submissionCaused: false,
     lineage: {
       parentRolloutId: input.from?.parentRolloutId ?? null,

@@ -135,7 +135,7 @@ const asksOf = (key: string): string => `asks/${sha256(key)}/`;
 async function openingOf({ documents }: Parts, context: AgentContext): Promise<TrajectoryEntry[]> {
   const { task } = await documents.get(PackedTask, context.taskRef);
   const { systemPrompt } = context.model.settings;
-  const prompt: TrajectoryEntry = { type: 'prompt', text: task.prompt };
+  const prompt: TrajectoryEntry = { type: 'prompt', text: task.prompt ?? '' };
   return systemPrompt === undefined ? [prompt] : [{ type: 'system', text: systemPrompt }, prompt];
 }
 

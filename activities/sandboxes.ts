@@ -107,8 +107,8 @@ function started(sandbox: Sandbox, { task }: PackedTask): StartedSandbox {
     task: {
       setupCommands: task.setup?.length ?? 0,
       solutionCommands: task.solution?.length ?? 0,
-      verifyTimeoutS: task.verifier.timeoutS ?? 600,
-      noVerdict: task.verifier.noVerdict ?? 'unscored',
+      verifyTimeoutS: task.verifier?.timeoutS ?? 600,
+      noVerdict: task.verifier?.noVerdict ?? 'unscored',
     },
   };
 }

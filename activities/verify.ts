@@ -1,6 +1,7 @@
 import type { VerifierSpec, VerifyReply } from '../contracts/denv';
 import type { VerdictResult } from '../contracts/rollout';
 import { PackedTask } from '../contracts/task';
+import { DenvError } from '../denv/errors';
 import { activity, held } from './heartbeat';
 import type { Parts } from './parts';
 import { sendTrees } from './trees';
@@ -16,6 +17,7 @@ export interface VerifyInput {
 
 export function verifyActivities({ denv, blobs, documents, owner }: Parts) {
   function verifierOf({ task }: PackedTask): VerifierSpec {
+    if (!task.verifier) throw new DenvError('invalid_request', `task ${task.id} has no verifier`);
     const { image, command, collect, timeoutS, env, network } = task.verifier;
     return {
       image,

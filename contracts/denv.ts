@@ -88,6 +88,14 @@ export const ControllerSpec = z.discriminatedUnion('kind', [
     user: User.optional(),
     timeoutS: timeoutS.default(60),
   }),
+  /** A HUD environment, served by `command` (or by the target itself) on `port`. Ready once it has answered `hello`. */
+  z.strictObject({
+    kind: z.literal('hud'),
+    command: argv.optional(),
+    port: z.number().int().min(1).max(65_535).default(8765),
+    user: User.optional(),
+    timeoutS: timeoutS.default(240),
+  }),
 ]);
 export type ControllerSpec = z.infer<typeof ControllerSpec>;
 
@@ -97,9 +105,16 @@ export type Labels = z.infer<typeof Labels>;
 const wait = z.number().min(0).max(60).optional();
 
 export const CreateSandboxRequest = z.strictObject({
-  /** `host`, `dir:PATH` or `tar:PATH`, paths on the server. Exactly one of `image` and `version`. */
+  /**
+   * On target `linux`: `host`, `dir:PATH` or `tar:PATH`, paths on the server. On `docker`: what `docker run` takes. Exactly
+   * one of `image`, `version` and `address`.
+   */
   image: z.string().optional(),
   version: z.string().optional(),
+  /** On target `tcp`: `host:port` of a control channel that somebody else started, and that nobody here stops. */
+  address: z.string().optional(),
+  /** On target `tcp`: how many sandboxes may be attached to that address at once. */
+  shared: z.number().int().min(1).max(1000).optional(),
   /** A service that runs beside the controller for the sandbox's whole life. */
   command: argv.optional(),
   env: envVars.optional(),
@@ -139,6 +154,26 @@ export const StopEvidence = z.object({
 });
 export type StopEvidence = z.infer<typeof StopEvidence>;
 
+/** A capability as a HUD environment announces it; keys and tokens in its parameters stay in the server. */
+export const HudCapability = z.object({
+  name: z.string(),
+  protocol: z.string(),
+  /** On the environment's own loopback. */
+  url: z.string(),
+  /** `tools`: its tools are in `tools/list`; `address`: passed on as it is. */
+  use: z.enum(['tools', 'address']),
+  /** Of a workspace: what keeps the agent's commands apart from the environment's own process. */
+  isolation: z.string().optional(),
+});
+export type HudCapability = z.infer<typeof HudCapability>;
+
+export const HudEnvironment = z.object({
+  name: z.string(),
+  version: z.string().nullable(),
+  capabilities: z.array(HudCapability),
+});
+export type HudEnvironment = z.infer<typeof HudEnvironment>;
+
 export const Sandbox = z.object({
   id: z.string(),
   state: SandboxState,
@@ -152,7 +187,14 @@ export const Sandbox = z.object({
   labels: Labels,
   createdAt: z.string(),
   leaseUntil: z.string(),
-  controller: z.object({ kind: z.enum(['shell', 'mcp-http', 'mcp-stdio']), ready: z.boolean() }),
+  controller: z.object({
+    kind: z.enum(['shell', 'mcp-http', 'mcp-stdio', 'hud']),
+    ready: z.boolean(),
+    /** What a HUD environment said of itself. */
+    hud: HudEnvironment.optional(),
+  }),
+  /** Where it runs: a name of `GET /v1/targets`. */
+  target: z.string().default('linux'),
   stopped: StopEvidence.nullable(),
 });
 export type Sandbox = z.infer<typeof Sandbox>;
@@ -198,8 +240,18 @@ export const ExecReply = z.object({
 });
 export type ExecReply = z.infer<typeof ExecReply>;
 
+export const callMethods = [
+  'tools/list',
+  'tools/call',
+  'hud/tasks',
+  'hud/start',
+  'hud/grade',
+  'hud/cancel',
+] as const;
+
 export const CallRequest = z.strictObject({
-  method: z.enum(['tools/list', 'tools/call']),
+  /** `hud/…` are for a controller of kind `hud`: see HudStartParams and HudGradeParams. */
+  method: z.enum(callMethods),
   params: z.record(z.string(), z.unknown()).default({}),
   timeoutS: timeoutS.default(600),
   /** A progress notification starts `timeoutS` anew. */
@@ -224,6 +276,71 @@ export const CallReply = z.object({
   flushS: z.number().optional(),
 });
 export type CallReply = z.infer<typeof CallReply>;
+
+/**
+ * `hud/start`: begins one task. Its arguments are checked against the schema that the environment lists, before anything is
+ * sent. A sandbox has one task in its whole life. The result is the environment's start frame: `{prompt, …}`.
+ */
+export const HudStartParams = z.strictObject({
+  id: z.string(),
+  args: z.record(z.string(), z.unknown()).default({}),
+  /** Refused with `capability_missing` when the environment announces none of that name or protocol. */
+  capabilities: z.array(z.string()).default([]),
+  /** Refused with `invalid_request` when the environment calls itself otherwise. */
+  env: z.string().optional(),
+});
+
+/**
+ * `hud/grade`: at most once in a sandbox's life, whatever the key, and only after its own `hud/start`. A connection that
+ * breaks under it is `outcome_unknown`, also for good. Result: HudGradeResult.
+ */
+export const HudGradeParams = z.strictObject({
+  answer: z.unknown(),
+  /** Started and graded after it, with its grade as the answer, on the same connection. */
+  verifier: z
+    .strictObject({ id: z.string(), args: z.record(z.string(), z.unknown()).default({}) })
+    .optional(),
+});
+
+/**
+ * Frames as they came, `score` a finite number. What JSON cannot say, or a double cannot hold, stands as
+ * `{"$number": "NaN"}`, `"Infinity"`, `"-Infinity"` or the digits of an integer beyond 2^53.
+ */
+export const HudGradeFrame = z.looseObject({ score: z.number() });
+export const HudGradeResult = z.object({
+  grade: HudGradeFrame,
+  verifier: HudGradeFrame.nullable(),
+});
+export type HudGradeResult = z.infer<typeof HudGradeResult>;
+
+/** `data.kind` of an error of `hud/start` and `hud/grade`: whose fault it is. */
+export const HudErrorKind = z.enum([
+  /** No such task, or arguments that are not of its schema: nothing was sent. */
+  'bad_task',
+  /** The environment's own code raised. */
+  'raised',
+  /** The environment did not keep to the protocol, or a frame is past its 16 MiB. */
+  'protocol',
+]);
+export type HudErrorKind = z.infer<typeof HudErrorKind>;
+
+/**
+ * `GET /v1/envs/{id}/attach`, upgraded to a WebSocket: one raw stream into a sandbox, half-closable, as long as the socket
+ * lives. The client's first message is an AttachStart as text; the server answers `{"started": true}` or an ErrorBody and
+ * closes. Then binary messages are bytes: to stdin or the port; and back with one byte before them, 1 for stdout or the port, 2
+ * for stderr. Text messages: `{"eof": true}` (no more from this side), and at the end `{"exit": {"exitCode": 0 | null}}`.
+ */
+export const AttachStart = z.union([
+  z.strictObject({
+    argv,
+    user: User.optional(),
+    cwd: z.string().regex(/^\//).optional(),
+    env: envVars.optional(),
+  }),
+  /** A TCP connection to that port on the sandbox's own loopback. */
+  z.strictObject({ port: z.number().int().min(1).max(65_535) }),
+]);
+export type AttachStart = z.infer<typeof AttachStart>;
 
 export const SnapshotRequest = z.strictObject({
   labels: Labels.optional(),
@@ -361,6 +478,8 @@ export type Operation = z.infer<typeof Operation>;
 /** What a target can do, each shown by a probe on this host at start; `null` where it was not tried. */
 export const Target = z.object({
   name: z.string(),
+  /** Why nothing can be placed here now; null when it works. */
+  missing: z.string().nullable().default(null),
   fork: z.enum(['O(1)', 'O(change)', 'none']),
   memoryFork: z.boolean(),
   egressDeny: z.boolean(),
@@ -371,8 +490,12 @@ export const Target = z.object({
     diskMb: z.boolean(),
   }),
   gpu: z.boolean(),
+  exec: z.boolean().default(false),
   stdio: z.boolean(),
   publish: z.boolean(),
+  attach: z.boolean().default(false),
+  /** Programs inside may make user namespaces, as HUD workspaces want for their own isolation. */
+  userNamespaces: z.boolean().default(false),
   separateVerify: z.boolean(),
   images: z.array(z.string()),
   notes: z.array(z.string()),

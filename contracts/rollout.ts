@@ -20,6 +20,7 @@ export const StopReason = z.enum([
   'max_tokens',
   'max_cost',
   'agent_timeout',
+  'run_timeout',
   'context_overflow',
   'malformed_tool_call',
   'refused',
@@ -137,6 +138,33 @@ export const VerdictResult = z.object({
 });
 export type VerdictResult = z.infer<typeof VerdictResult>;
 
+/** One grader's reward. */
+export const GradeResult = z.object({
+  /** Also its name among `rewards`. */
+  name: z.string(),
+  kind: z.enum(['verify', 'hud', 'bash', 'judge']),
+  /** Who computed it: only a `verifier` did so where the agent could not write. */
+  principal: z.enum(['verifier', 'controller', 'sandbox', 'model']),
+  /** Null where it gave none; `summary` says why. */
+  reward: z.number().nullable(),
+  weight: z.number(),
+  /** Rewards inside it: subscores, criteria. */
+  rewards: z.record(z.string(), z.number()),
+  /** Blob ref of its evidence. */
+  evidenceRef: z.string(),
+  summary: z.string(),
+});
+export type GradeResult = z.infer<typeof GradeResult>;
+
+/** Whether the token ids of a rollout can be trained on: each turn's prompt begins with all of the turn before. */
+export const TokenCheck = z.object({
+  /** Turns that came with token ids. */
+  turns: z.number(),
+  /** Steps whose prompt does not extend the step before. */
+  broken: z.array(z.number()),
+});
+export type TokenCheck = z.infer<typeof TokenCheck>;
+
 export const RolloutResult = z.object({
   rolloutId: z.string(),
   batchId: z.string(),
@@ -162,6 +190,10 @@ export const RolloutResult = z.object({
   trajectory: z.string(),
   checkpoints: z.array(Checkpoint),
   verdicts: z.array(VerdictResult),
+  /** Every grader's reward, also those that do not count. */
+  grades: z.array(GradeResult).default([]),
+  /** Null when the endpoint returned no token ids. */
+  tokens: TokenCheck.nullable().default(null),
   /** Set when the untouched start version got a verdict and the submission got none. */
   submissionCaused: z.boolean(),
   lineage: z.object({

@@ -30,14 +30,30 @@ export const TaskController = z.discriminatedUnion('kind', [
     user: user.optional(),
     timeoutS: seconds.optional(),
   }),
+  z.strictObject({
+    kind: z.literal('hud'),
+    command: argv.optional(),
+    port: z.number().int().min(1).max(65_535).optional(),
+    user: user.optional(),
+    timeoutS: seconds.optional(),
+  }),
 ]);
 export type TaskController = z.infer<typeof TaskController>;
 
-/** Exactly one of `image` and `version`. */
+/** Exactly one of `image`, `version` and `address`. */
 export const Environment = z
   .strictObject({
     image: z.string().optional(),
     version: z.string().optional(),
+    /** Of a control channel that somebody else started: `host:port`, on target `tcp`. */
+    address: z
+      .string()
+      .regex(/^.+:\d+$/, 'host:port')
+      .optional(),
+    /** How many rollouts may be attached to that address at once; default 1. */
+    shared: z.number().int().min(1).max(1000).optional(),
+    /** A target of the denv server: `linux`, `docker`, `tcp`. Its first one when left out. */
+    target: z.string().optional(),
     files: z.array(FileSource).optional(),
     env: z.record(z.string(), z.string()).optional(),
     workdir: absolute.optional(),
@@ -51,8 +67,8 @@ export const Environment = z
       .optional(),
     controller: TaskController.optional(),
   })
-  .refine((e) => (e.image === undefined) !== (e.version === undefined), {
-    message: 'exactly one of `image` and `version` is needed',
+  .refine((e) => [e.image, e.version, e.address].filter((v) => v !== undefined).length === 1, {
+    message: 'give exactly one of `image`, `version` and `address`',
     path: ['image'],
   });
 export type Environment = z.infer<typeof Environment>;
@@ -75,6 +91,73 @@ export const Verifier = z.strictObject({
 });
 export type Verifier = z.infer<typeof Verifier>;
 
+/** What a HUD environment is asked for: one of its templates, with arguments. The prompt comes from its start. */
+export const HudTask = z.strictObject({
+  /** What the environment must call itself. */
+  env: z.string().optional(),
+  id: z.string().min(1),
+  args: z.record(z.string(), z.unknown()).optional(),
+  /** Capabilities, by name or protocol, that the task cannot do without. */
+  capabilities: z.array(z.string()).optional(),
+  /** A second task of the same environment, without an agent: its answer is the first one's grade, its reward counts. */
+  verifier: z
+    .strictObject({ id: z.string().min(1), args: z.record(z.string(), z.unknown()).optional() })
+    .optional(),
+  startTimeoutS: seconds.optional(),
+  gradeTimeoutS: seconds.optional(),
+  /** What a task counts as that the agent left without a grade (it killed its own environment, say). */
+  noGrade: z.enum(['unscored', 'zero']).optional(),
+});
+export type HudTask = z.infer<typeof HudTask>;
+
+const graderName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/);
+/** Positive weights are normalised to 1; a negative one is a penalty. Default 1. */
+const graderWeight = z
+  .number()
+  .refine((w) => w !== 0, 'not 0')
+  .optional();
+
+export const Criterion = z.union([
+  z.string().min(1),
+  z.strictObject({ text: z.string().min(1), weight: graderWeight }),
+]);
+
+/** One way to a named reward. Only `verify` is computed where the agent could not write. */
+export const Grader = z.discriminatedUnion('kind', [
+  /** The task's `verifier`, by denv verify. */
+  z.strictObject({ kind: z.literal('verify'), name: graderName.optional(), weight: graderWeight }),
+  /** The HUD task's own grade. */
+  z.strictObject({ kind: z.literal('hud'), name: graderName.optional(), weight: graderWeight }),
+  /** Exit code 0 is 1, any other 0. Runs in the agent's sandbox, as its user, after the agent. */
+  z.strictObject({
+    kind: z.literal('bash'),
+    name: graderName,
+    weight: graderWeight,
+    command: z.string().min(1),
+    cwd: absolute.optional(),
+    timeoutS: seconds.optional(),
+  }),
+  /** A model is asked about the answer, once for each criterion. */
+  z.strictObject({
+    kind: z.literal('judge'),
+    name: graderName,
+    weight: graderWeight,
+    /** As `--model` names one. */
+    model: z.string().min(1),
+    baseUrl: z.string().optional(),
+    question: z.string().optional(),
+    criteria: z.array(Criterion).min(1),
+  }),
+]);
+export type Grader = z.infer<typeof Grader>;
+
+export const Grading = z.strictObject({
+  /** `weighted` sum (default), `any`: the best of them, `all`: the worst. */
+  combine: z.enum(['weighted', 'any', 'all']).optional(),
+  graders: z.array(Grader).min(1),
+});
+export type Grading = z.infer<typeof Grading>;
+
 export const Limits = z.strictObject({
   maxSteps: z.number().int().min(1).max(10_000).optional(),
   /** Of a whole rollout, prompt and completion. */
@@ -82,6 +165,8 @@ export const Limits = z.strictObject({
   maxCostUsd: z.number().positive().optional(),
   /** Working time: model answers and tool calls. Downtime and rate-limit waits are not charged. */
   agentTimeoutS: seconds.optional(),
+  /** Wall-clock time of an attempt from the moment its sandbox is ready; past it the agent is stopped, and graded. */
+  runTimeoutS: seconds.optional(),
   /** Of one tool call. */
   toolTimeoutS: seconds.optional(),
   maxAttempts: z.number().int().min(1).max(10).optional(),
@@ -118,6 +203,9 @@ const taskFields = {
   setup: z.array(argv).optional(),
   solution: z.array(argv).optional(),
   verifier: Verifier.optional(),
+  hud: HudTask.optional(),
+  /** Left out: the `verifier` gives the reward, with a HUD grade beside it as the named reward `hud`; without one, HUD does. */
+  grading: Grading.optional(),
   tags: z.record(z.string(), z.string()).optional(),
 };
 
@@ -126,14 +214,42 @@ export const TaskRow = z.strictObject({
   id: z
     .string()
     .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/, 'letters, digits, ".", "_" and "-", at most 100'),
-  prompt: z.string().min(1),
+  /** Needed unless `hud` is there, whose start gives it. */
+  prompt: z.string().min(1).optional(),
   ...taskFields,
 });
 export type TaskRow = z.infer<typeof TaskRow>;
 
-/** A row whose defaults have been merged in: environment and verifier are there. */
-export const Task = TaskRow.extend({ environment: Environment, verifier: Verifier });
+/** A row whose defaults have been merged in: an environment is there, a prompt, and something that gives a reward. */
+export const Task = TaskRow.extend({ environment: Environment })
+  .refine((t) => t.prompt !== undefined || t.hud !== undefined, {
+    message: 'give a text',
+    path: ['prompt'],
+    when: isObject,
+  })
+  .refine((t) => t.verifier !== undefined || t.hud !== undefined || t.grading !== undefined, {
+    message: 'give a mapping of fields',
+    path: ['verifier'],
+    when: isObject,
+  })
+  .refine((t) => t.verifier !== undefined || !hasGrader(t.grading, 'verify'), {
+    message: 'give one: a grader of kind `verify` needs it',
+    path: ['verifier'],
+  })
+  .refine((t) => t.hud !== undefined || !hasGrader(t.grading, 'hud'), {
+    message: 'give one: a grader of kind `hud` needs it',
+    path: ['hud'],
+  });
 export type Task = z.infer<typeof Task>;
+
+/** What is missing is told beside whatever else is wrong with a row. */
+function isObject({ value }: { value: unknown }): boolean {
+  return typeof value === 'object' && value !== null;
+}
+
+function hasGrader(grading: Grading | undefined, kind: Grader['kind']): boolean {
+  return grading?.graders.some((grader) => grader.kind === kind) ?? false;
+}
 
 export const Taskset = z.strictObject({
   name: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/),

@@ -36,6 +36,8 @@ export const ModelReply = z.object({
   /** Seconds the endpoint took for the answer that counts; waits and lost tries not included. */
   durationS: z.number(),
   model: z.string(),
+  /** As the endpoint returned them: of the whole prompt, and of the answer. */
+  promptTokenIds: z.array(z.number()).optional(),
   tokenIds: z.array(z.number()).optional(),
   logprobs: z.array(z.number()).optional(),
 });
@@ -55,7 +57,12 @@ export type Observation = z.infer<typeof Observation>;
 /** One entry of a trajectory. `person` is a message that somebody sent to the running rollout. */
 export const TrajectoryEntry = z.discriminatedUnion('type', [
   z.object({ type: z.literal('system'), text: z.string() }),
-  z.object({ type: z.literal('prompt'), text: z.string() }),
+  /** A task may begin with a conversation: `role` is whose words these are, the user's when left out. */
+  z.object({
+    type: z.literal('prompt'),
+    text: z.string(),
+    role: z.enum(['user', 'assistant']).optional(),
+  }),
   z.object({ type: z.literal('person'), step: z.number(), text: z.string() }),
   z.object({ type: z.literal('reply'), step: z.number(), reply: ModelReply }),
   z.object({

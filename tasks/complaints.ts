@@ -73,8 +73,10 @@ function wantedBy(issue: Issue): string {
     case 'not_multiple_of':
     case 'invalid_key':
     case 'invalid_element':
-    case 'custom':
       return `a value that fits (${issue.message})`;
+    // Our own words, which begin with `give`.
+    case 'custom':
+      return issue.message.replace(/^give /, '');
   }
 }
 

@@ -18,11 +18,11 @@ export async function packTask(
   blobs: BlobStore,
 ): Promise<{ packed: PackedTask; taskRef: string }> {
   const environmentFiles = await packFiles(taskset.folder, task.environment.files, blobs);
-  const verifierFiles = await packFiles(taskset.folder, task.verifier.files, blobs);
+  const verifierFiles = await packFiles(taskset.folder, task.verifier?.files, blobs);
   const bare: Task = {
     ...task,
     environment: { ...task.environment, files: undefined },
-    verifier: { ...task.verifier, files: undefined },
+    ...(task.verifier ? { verifier: { ...task.verifier, files: undefined } } : {}),
   };
   const digest = digestOf({ task: bare, environmentFiles, verifierFiles });
   const packed: PackedTask = {

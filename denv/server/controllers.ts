@@ -1,4 +1,5 @@
 import type { ControllerConnection } from '../controllers/controller';
+import { connectHud, type HudConnection, resumeHud } from '../controllers/hud';
 import { connectMcpHttp, resumeMcpHttp } from '../controllers/mcp-http';
 import { connectMcpStdio, resumeMcpStdio } from '../controllers/mcp-stdio';
 import type { ExecHandle } from '../drivers/driver';
@@ -43,6 +44,7 @@ export class Controllers {
       this.connections.set(row.id, opening);
       this.closeAtEnd(handle, connection);
       row.controller = { ...row.controller, ready: true, ...connection.state() };
+      if (isHud(connection)) row.controller.hud = connection.environment;
     } catch (error) {
       throw await this.explain(error, handle, signal, ended.signal);
     }
@@ -163,6 +165,9 @@ export class Controllers {
       if (!handle) throw new DenvError('internal', 'a stdio controller without a process');
       return connectMcpStdio({ handle, ...wait });
     }
+    if (controller.kind === 'hud') {
+      return connectHud({ ...this.portOf(row.id, controller.port), ...wait });
+    }
     return connectMcpHttp({ ...this.httpTarget(row.id, controller), ...wait });
   }
 
@@ -173,6 +178,14 @@ export class Controllers {
       throw new DenvError('controller_failed', `sandbox ${row.id} has no controller to call`);
     }
     const handle = this.handles.get(row.id) ?? null;
+    if (controller.kind === 'hud') {
+      if (row.state === 'stopped') throw stoppedError(row);
+      if (sessionId === null) throw new DenvError('internal', `${row.id} has no HUD session`);
+      return resumeHud(
+        { ...this.portOf(row.id, controller.port), signal: new AbortController().signal },
+        { sessionId },
+      );
+    }
     if (controller.kind === 'mcp-http') {
       if (row.state === 'stopped') throw stoppedError(row);
       return Promise.resolve(
@@ -191,9 +204,13 @@ export class Controllers {
     void handle?.ended().then(() => setTimeout(() => connection.close(), DRAIN_MS));
   }
 
+  private portOf(sandboxId: string, port: number) {
+    return { connect: () => this.context.driver.connect(sandboxId, port) };
+  }
+
   private httpTarget(sandboxId: string, controller: { port: number; path: string }) {
     return {
-      connect: () => this.context.driver.connect(sandboxId, controller.port),
+      ...this.portOf(sandboxId, controller.port),
       port: controller.port,
       path: controller.path,
     };
@@ -226,3 +243,6 @@ export class Controllers {
 class ControllerEnded extends Error {
   override readonly message = 'the controller ended';
 }
+
+const isHud = (connection: ControllerConnection): connection is HudConnection =>
+  'environment' in connection;

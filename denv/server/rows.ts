@@ -1,4 +1,4 @@
-import type { Labels, StopEvidence } from '../../contracts/denv';
+import type { HudEnvironment, Labels, StopEvidence } from '../../contracts/denv';
 import type { ImageSource } from '../drivers/driver';
 
 /** What the journal keeps. */
@@ -27,7 +27,8 @@ export type ControllerRuntime =
       uid: number;
       timeoutS: number;
     }
-  | { kind: 'mcp-stdio'; command: string[]; uid: number; timeoutS: number };
+  | { kind: 'mcp-stdio'; command: string[]; uid: number; timeoutS: number }
+  | { kind: 'hud'; command: string[] | null; port: number; uid: number; timeoutS: number };
 
 /** What a later server process needs to go on with a controller's connection. */
 export interface ControllerState {
@@ -35,6 +36,11 @@ export interface ControllerState {
   ready: boolean;
   sessionId: string | null;
   protocolVersion: string | null;
+  /** What a HUD environment said of itself. */
+  hud?: HudEnvironment;
+  /** Keys of the one `hud/start` and the one `hud/grade` that this sandbox has had. */
+  hudStart?: string;
+  hudGrade?: string;
 }
 
 export interface SandboxRow {

@@ -28,6 +28,8 @@ export function controllerOf(
       return { ...controller, command: controller.command ?? null, uid: own };
     case 'mcp-stdio':
       return { ...controller, uid: own };
+    case 'hud':
+      return { ...controller, command: controller.command ?? null, uid: own };
   }
 }
 

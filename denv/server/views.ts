@@ -32,7 +32,12 @@ export function toSandbox(row: SandboxRow): Sandbox {
     labels: row.labels,
     createdAt: new Date(row.createdAt).toISOString(),
     leaseUntil: new Date(row.leaseUntil).toISOString(),
-    controller: { kind: row.spec.controller.kind, ready: row.controller.ready },
+    controller: {
+      kind: row.spec.controller.kind,
+      ready: row.controller.ready,
+      ...(row.controller.hud ? { hud: row.controller.hud } : {}),
+    },
+    target: 'linux',
     stopped: row.stopped,
   };
 }

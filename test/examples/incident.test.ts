@@ -189,7 +189,7 @@ describe.each([
 
   test('has exactly one entry for each prompt, and no entry without a task', () => {
     const chosen = tasks.map((task) =>
-      script.entries.filter((entry) => task.prompt.includes(entry.when)).map((e) => e.when),
+      script.entries.filter((entry) => task.prompt?.includes(entry.when)).map((e) => e.when),
     );
 
     expect(chosen.map((entries) => entries.length)).toEqual(tasks.map(() => 1));

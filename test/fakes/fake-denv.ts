@@ -280,6 +280,7 @@ export class FakeDenv {
       createdAt: now(),
       leaseUntil: now(),
       controller: { kind: 'shell', ready: true },
+      target: 'linux',
       stopped: null,
     };
     this.sandboxes.set(id, sandbox);

@@ -120,6 +120,10 @@ export function createFakeDriver(dir: string): SandboxDriver {
     async probe() {
       return {
         name: 'fake',
+        missing: null,
+        exec: true,
+        attach: false,
+        userNamespaces: false,
         fork: 'O(change)',
         memoryFork: false,
         egressDeny: false,

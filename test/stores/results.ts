@@ -34,6 +34,8 @@ export function rolloutResult(over: Partial<RolloutResult> = {}): RolloutResult 
         spent: { tokens: 7, costUsd: 0, workedS: 1 },
       },
     ],
+    grades: [],
+    tokens: null,
     verdicts: [
       {
         key: `${rolloutId}/1/verify/0`,

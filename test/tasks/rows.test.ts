@@ -118,7 +118,7 @@ tasks:
     [
       'an unknown field like no other',
       row('limits: {retries: 1}'),
-      '11: task "bad": limits.retries: unknown field; leave it out; known here: maxSteps, maxTokens, maxCostUsd, agentTimeoutS, toolTimeoutS, maxAttempts',
+      '11: task "bad": limits.retries: unknown field; leave it out; known here: maxSteps, maxTokens, maxCostUsd, agentTimeoutS, runTimeoutS, toolTimeoutS, maxAttempts',
     ],
     [
       'a wrong type',
@@ -190,8 +190,8 @@ tasks:
     ],
     [
       'a controller of no kind we know',
-      whole('{image: host, controller: {kind: hud}}'),
-      '5: task "bad": environment.controller.kind: "hud" does not fit; give one of `shell`, `mcp-http`, `mcp-stdio`',
+      whole('{image: host, controller: {kind: ssh}}'),
+      '5: task "bad": environment.controller.kind: "ssh" does not fit; give one of `shell`, `mcp-http`, `mcp-stdio`, `hud`',
     ],
     [
       'a field of a controller',

@@ -94,6 +94,10 @@ export async function probeHost(
     });
     return {
       name: driver.name,
+      missing: null,
+      exec: stdio,
+      attach: false,
+      userNamespaces: false,
       fork: fork ? 'O(1)' : 'none',
       memoryFork: false,
       egressDeny,
