@@ -82,7 +82,13 @@ export interface SandboxDriver {
   removeContainer(containerId: string): Promise<void>;
 }
 
-export type ImageSource = { kind: 'host' } | { kind: 'dir' | 'tar'; path: string };
+export type ImageSource =
+  | { kind: 'host' }
+  | { kind: 'dir' | 'tar'; path: string }
+  /** Of a Docker engine; its own process, or `SandboxSpec.main`, is what runs. */
+  | { kind: 'docker'; ref: string }
+  /** Something that already runs, and is only attached to: by at most `shared` sandboxes at once. */
+  | { kind: 'tcp'; address: string; shared: number };
 
 export interface FileArchive {
   to: string;
@@ -96,6 +102,8 @@ export interface SandboxSpec {
   /** The image below, for trees that need binds of the host. */
   image: ImageSource;
   caps: { cpus: number; memoryMb: number; pids: number };
+  /** For an image with a process of its own: what to run in its place (null: what the image says), and its environment. */
+  main?: { argv: string[] | null; env: Record<string, string> };
 }
 
 export type SandboxLiveness =

@@ -209,11 +209,7 @@ export function createApp(parts: AppParts): { fetch(request: Request): Promise<R
     return Response.json({});
   });
 
-  let probe: ReturnType<typeof driver.probe> | null = null;
-  app.get('/v1/targets', async () => {
-    probe ??= driver.probe();
-    return Response.json({ targets: [await probe] });
-  });
+  app.get('/v1/targets', async () => Response.json({ targets: await driver.rows() }));
 
   function ready<T>(sandboxId: string, work: T): Promise<T> {
     sandboxes.running(sandboxId);

@@ -71,12 +71,13 @@ class Calls {
   async call(operation: OperationContext): Promise<CallReply> {
     const { sandboxId, request } = operation.request as CallWork; // journalled by app.ts
     const row = this.sandboxes.get(sandboxId);
+    refuseForeign(row, request.method);
     const before = await this.snapshot(operation, row, request.snapshot, 'before');
     const startedAt = Date.now();
     const answer = await tellingVersion(operation, () =>
       row.spec.controller.kind === 'shell'
         ? this.callShell(operation, row, request)
-        : this.callMcp(operation, row, request),
+        : this.callController(operation, row, request),
     );
     const durationS = (Date.now() - startedAt) / 1000;
     const after = await this.snapshot(operation, row, request.snapshot, 'after');
@@ -108,12 +109,16 @@ class Calls {
     return { kind: 'result', result: shellResult(String(request.params['name']), end) };
   }
 
-  private async callMcp(
+  private async callController(
     operation: OperationContext,
     row: SandboxRow,
     request: ParsedCallRequest,
   ): Promise<CallAnswer> {
     const { phase } = operation;
+    const once = onceOf(request.method);
+    if (once) refuseSecond(row, once, operation.key);
+    // What only asks changes nothing: it may be asked again.
+    const hasEffect = !asking.has(request.method);
     const wasOut = operation.resumed && phase['sending'] === true;
     const call: ControllerCall = {
       callId: execIdOf(operation.key),
@@ -122,9 +127,14 @@ class Calls {
       timeoutS: request.timeoutS,
       resetTimeoutOnProgress: request.resetTimeoutOnProgress,
       signal: operation.signal,
-      // Listing tools changes nothing: it may be asked again.
-      sending: () => request.method === 'tools/call' && operation.setPhase({ sending: true }),
-      sent: () => request.method === 'tools/call' && operation.setPhaseRelaxed({ sent: true }),
+      sending: () => {
+        // First whose it is: no other key may ever send it.
+        if (once) this.claim(row, once, operation.key);
+        if (hasEffect) operation.setPhase({ sending: true });
+      },
+      sent: () => {
+        if (hasEffect) operation.setPhaseRelaxed({ sent: true });
+      },
     };
     try {
       const connection = await this.controllers.connection(row);
@@ -141,6 +151,13 @@ class Calls {
       if (!(error instanceof ControllerLost)) throw error;
       throw await this.explainLoss(operation, row, error);
     }
+  }
+
+  /** Notes that this key's is the one start, or the one grade, of the sandbox's life. */
+  private claim(row: SandboxRow, once: Once, key: string): void {
+    if (row.controller[once] === key) return;
+    row.controller = { ...row.controller, [once]: key };
+    this.sandboxes.put(row);
   }
 
   /** A connection broke under a call: the controller has ended, or nobody knows what became of the call. */
@@ -211,6 +228,42 @@ async function tellingVersion<T>(operation: OperationContext, work: () => Promis
       details: { ...error.details, version },
     });
   }
+}
+
+const asking = new Set<CallMethod>(['tools/list', 'hud/tasks']);
+
+type CallMethod = ParsedCallRequest['method'];
+type Once = 'hudStart' | 'hudGrade';
+
+function onceOf(method: CallMethod): Once | null {
+  if (method === 'hud/start') return 'hudStart';
+  return method === 'hud/grade' ? 'hudGrade' : null;
+}
+
+/**
+ * A HUD environment has one task in a sandbox's life, and one grade. A second grade would run the grader again on what it left,
+ * and one without a start could adopt a task of somebody else.
+ */
+function refuseSecond({ id, controller }: SandboxRow, once: Once, key: string): void {
+  const before = controller[once];
+  const what = once === 'hudStart' ? 'started its task' : 'been graded';
+  if (before !== undefined && before !== key) {
+    throw new DenvError('invalid_request', `sandbox ${id} has ${what} before, by ${before}`);
+  }
+  if (once === 'hudGrade' && controller.hudStart === undefined) {
+    throw new DenvError(
+      'invalid_request',
+      `sandbox ${id} has started no task that could be graded`,
+    );
+  }
+}
+
+function refuseForeign({ id, spec }: SandboxRow, method: CallMethod): void {
+  if (!method.startsWith('hud/') || spec.controller.kind === 'hud') return;
+  throw new DenvError(
+    'invalid_request',
+    `method: ${method} needs a controller of kind hud, and that of ${id} is ${spec.controller.kind}`,
+  );
 }
 
 /** Registers the work of `exec` and `call`. */

@@ -1,8 +1,8 @@
 import type { Logger } from 'pino';
-import type { SandboxDriver } from '../drivers/driver';
 import type { Archives } from './archives';
 import type { Journal } from './journal';
 import type { Operations } from './operations';
+import type { Targets } from './targets';
 
 export interface ServerSettings {
   dataDir: string;
@@ -22,7 +22,8 @@ export interface ServerContext {
   journal: Journal;
   archives: Archives;
   operations: Operations;
-  driver: SandboxDriver;
+  /** All targets as one driver. */
+  driver: Targets;
   log: Logger;
 }
 

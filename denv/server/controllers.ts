@@ -8,11 +8,14 @@ import { execIdOf } from '../ids';
 import type { ServerContext } from './context';
 import type { SandboxRow } from './rows';
 import type { Sandboxes } from './sandboxes';
+import { targetOf } from './targets';
 import { stoppedError } from './views';
 
 const TAIL_BYTES = 500;
 /** How long what a controller wrote before its end may take to be read from its log. */
 const DRAIN_MS = 300;
+/** How long a HUD environment may take to notice that the connection of an earlier server process is gone. */
+const RESUME_MS = 60_000;
 
 /** The connections to all controllers: opened at create, held here, found again by a restarted server. */
 export class Controllers {
@@ -34,7 +37,8 @@ export class Controllers {
       row.controller.ready = true;
       return;
     }
-    const handle = controller.command ? await this.startProcess(row, controller.command) : null;
+    const command = targetOf(row.spec.image) === 'linux' ? controller.command : null;
+    const handle = command ? await this.startProcess(row, command) : null;
     const ended = new AbortController();
     void handle?.ended().then(() => ended.abort(new ControllerEnded()));
     const either = AbortSignal.any([signal, ended.signal]);
@@ -93,6 +97,8 @@ export class Controllers {
 
   /** Takes hold of a controller that an earlier server process started. */
   async adopt(row: SandboxRow): Promise<void> {
+    // A HUD session is taken up at once: its heartbeat goes on.
+    if (row.spec.controller.kind === 'hud') void this.connection(row).catch(() => undefined);
     if (row.controller.execId === null) return;
     const handle = await this.context.driver.openExec(row.id, row.controller.execId);
     if (!handle) return;
@@ -119,6 +125,19 @@ export class Controllers {
     if (!state || state.sessionId === row.controller.sessionId) return;
     row.controller = { ...row.controller, ...state };
     this.sandboxes.put(row);
+  }
+
+  /**
+   * Ends what a sandbox has open with something that goes on without us: its task is cancelled there, and its session ended,
+   * also one that an earlier server process opened.
+   */
+  async letGo(row: SandboxRow): Promise<void> {
+    if (row.spec.controller.kind === 'hud' && targetOf(row.spec.image) === 'tcp') {
+      await this.connection(row).catch((error: unknown) => {
+        this.context.log.warn({ err: error, sandbox: row.id }, 'its session could not be ended');
+      });
+    }
+    this.close(row.id);
   }
 
   close(sandboxId: string): void {
@@ -182,7 +201,7 @@ export class Controllers {
       if (row.state === 'stopped') throw stoppedError(row);
       if (sessionId === null) throw new DenvError('internal', `${row.id} has no HUD session`);
       return resumeHud(
-        { ...this.portOf(row.id, controller.port), signal: new AbortController().signal },
+        { ...this.portOf(row.id, controller.port), signal: AbortSignal.timeout(RESUME_MS) },
         { sessionId },
       );
     }

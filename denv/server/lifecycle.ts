@@ -7,6 +7,7 @@ import { afterUndo, type OperationContext, RolledBack } from './operations';
 import type { CreateWork, ForkWork, Preparation } from './preparation';
 import type { SandboxRow, VersionRow } from './rows';
 import type { Sandboxes } from './sandboxes';
+import { targetOf } from './targets';
 import { toSandbox } from './views';
 
 /** Starts that run at once; the rest wait their turn, since each is mostly processor time. */
@@ -54,7 +55,7 @@ export class Lifecycle {
       this.sandboxes.put(row);
     }
     await operations.cancelAll(id);
-    this.controllers.close(id);
+    await this.controllers.letGo(row);
     await driver.remove(id);
     const left = this.sandboxes.find(id);
     if (left) this.sandboxes.markDeleted(left);
@@ -152,6 +153,9 @@ export class Lifecycle {
           : { kind: 'base', base: version.base },
       image: row.spec.image,
       caps: row.spec.caps,
+      ...(targetOf(row.spec.image) === 'docker'
+        ? { main: { argv: ownCommand(row), env: row.spec.env } }
+        : {}),
     });
     if (row.spec.command) {
       await driver.startExec(row.id, execIdOf(`${row.key}/command`), {
@@ -193,4 +197,8 @@ export class Lifecycle {
     this.starting -= 1;
     this.queue.shift()?.();
   }
+}
+
+function ownCommand({ spec }: SandboxRow): string[] | null {
+  return 'command' in spec.controller ? spec.controller.command : null;
 }

@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util';
 import { serve } from '@hono/node-server';
 import pino from 'pino';
 import { createLinuxDriver } from '../drivers/linux/driver';
+import { createTcpDriver } from '../drivers/tcp';
 import { toDenvError } from '../errors';
 import { shutdownDenvServer, startDenvServer } from './server';
 
@@ -40,6 +41,7 @@ async function main(): Promise<void> {
   if (values.shutdown) return shutdownDenvServer(dataDir, driver);
   const server = await startDenvServer({
     driver,
+    others: [createTcpDriver(dataDir)],
     log,
     settings: { dataDir, apiKey: process.env['DENV_API_KEY'] ?? keyIn(dataDir) },
   });

@@ -1,11 +1,13 @@
 import type { ParsedCreateSandboxRequest, ParsedForkRequest } from '../../contracts/denv';
+import type { ImageSource } from '../drivers/driver';
 import { DenvError } from '../errors';
 import { sandboxIdOf } from '../ids';
 import type { HeldTree } from './archives';
 import type { ServerContext } from './context';
 import type { RuntimeSpec, SandboxRow, VersionRow } from './rows';
-import { controllerOf, definedCaps, overSpec, parseImage } from './runtime-spec';
+import { controllerOf, definedCaps, overSpec, sourceOf } from './runtime-spec';
 import type { Sandboxes } from './sandboxes';
+import { targetOf } from './targets';
 import { uidOfUser } from './views';
 
 export interface CreateWork {
@@ -87,7 +89,8 @@ export class Preparation {
     request: ParsedCreateSandboxRequest,
     trees: HeldTree[],
   ): Promise<RuntimeSpec> {
-    const image = parseImage(request.image);
+    const image = sourceOf(request);
+    refuseForeign(image, request);
     const { driver, archives } = this.context;
     const prepared = await archives.prepare(driver, image, trees);
     const caps = { ...this.context.settings.defaultCaps, ...definedCaps(request.caps) };
@@ -125,15 +128,14 @@ export class Preparation {
 
   private refuseUnsupported(request: ParsedCreateSandboxRequest): void {
     const { driver } = this.context;
-    if ((request.image === undefined) === (request.version === undefined)) {
-      throw new DenvError('invalid_request', 'exactly one of `image` and `version` is needed');
-    }
-    if (request.target !== undefined && request.target !== driver.name) {
+    const sources = [request.image, request.version, request.address];
+    if (sources.filter((source) => source !== undefined).length !== 1) {
       throw new DenvError(
-        'capability_missing',
-        `target: there is no target ${request.target}; this server has ${driver.name}`,
+        'invalid_request',
+        'exactly one of `image`, `version` and `address` is needed',
       );
     }
+    if (request.target !== undefined) driver.require(request.target);
     if (request.gpu !== undefined) {
       throw new DenvError('capability_missing', `gpu: target ${driver.name} has none`);
     }
@@ -172,4 +174,34 @@ export class Preparation {
       );
     }
   }
+}
+
+/** What only sandboxes that are made here can have. */
+function refuseForeign(image: ImageSource, request: ParsedCreateSandboxRequest): void {
+  const target = targetOf(image);
+  if (target === 'linux') return;
+  const asked = {
+    files: request.files?.length,
+    command: request.command,
+    ports: request.ports?.length,
+    user: request.user,
+    workdir: request.workdir,
+    ...(target === 'tcp'
+      ? { env: request.env, caps: request.caps, 'controller.command': commandOf(request) }
+      : {}),
+  };
+  const field = Object.entries(asked).find(([, value]) => Boolean(value))?.[0];
+  if (field !== undefined) {
+    throw new DenvError('capability_missing', `${field}: not on target ${target}`);
+  }
+  const kind = request.controller?.kind;
+  if (kind === 'hud' || kind === 'mcp-http') return;
+  throw new DenvError(
+    'capability_missing',
+    `controller: target ${target} takes the kinds hud and mcp-http, which answer on a port`,
+  );
+}
+
+function commandOf({ controller }: ParsedCreateSandboxRequest): string[] | undefined {
+  return controller && 'command' in controller ? controller.command : undefined;
 }

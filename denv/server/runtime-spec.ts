@@ -15,6 +15,24 @@ export function parseImage(image: string | undefined): ImageSource {
   );
 }
 
+/**
+ * What a create asks to be made from: by its target, or by what only one target can mean.
+ * @throws DenvError invalid_request
+ */
+export function sourceOf(request: ParsedCreateSandboxRequest): ImageSource {
+  const { target, image, address, shared = 1 } = request;
+  if (address !== undefined) {
+    if (target === undefined || target === 'tcp') return { kind: 'tcp', address, shared };
+    throw new DenvError('invalid_request', `address: only for target tcp, not ${target}`);
+  }
+  if (request.shared !== undefined) {
+    throw new DenvError('invalid_request', 'shared: only with `address`');
+  }
+  if (target === 'tcp') throw new DenvError('invalid_request', 'target tcp needs an `address`');
+  if (target === 'docker' && image !== undefined) return { kind: 'docker', ref: image };
+  return parseImage(image);
+}
+
 export function controllerOf(
   controller: ParsedCreateSandboxRequest['controller'],
   uid: number,

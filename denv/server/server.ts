@@ -15,6 +15,7 @@ import { Operations } from './operations';
 import { Preparation } from './preparation';
 import { Sandboxes } from './sandboxes';
 import { startSweeps } from './sweeps';
+import { createTargets } from './targets';
 import { Verify } from './verify';
 
 export interface DenvServer {
@@ -30,13 +31,16 @@ export interface DenvServer {
  */
 export async function startDenvServer(options: {
   driver: SandboxDriver;
+  /** Of other targets. */
+  others?: SandboxDriver[];
   log: Logger;
   settings: Pick<ServerSettings, 'dataDir' | 'apiKey'> & Partial<ServerSettings>;
 }): Promise<DenvServer> {
   const settings = { ...defaultSettings, ...options.settings };
   await mkdir(settings.dataDir, { recursive: true, mode: 0o700 });
   const journal = new Journal(join(settings.dataDir, 'journal.db'));
-  const { driver, log } = options;
+  const { log } = options;
+  const driver = createTargets(options.driver, options.others ?? []);
   await driver.open();
   const operations = new Operations(journal);
   const archives = new Archives(settings.dataDir);

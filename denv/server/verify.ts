@@ -11,6 +11,7 @@ import type { VersionRow } from './rows';
 import { parseImage } from './runtime-spec';
 import { afterUndo, digestOf, type OperationContext, RolledBack } from './operations';
 import type { Sandboxes } from './sandboxes';
+import { targetOf } from './targets';
 import { readVerdict, type Verdict } from './verdict';
 
 const VERIFIER_UID = 2000;
@@ -50,8 +51,14 @@ export class Verify {
     request: ParsedVerifyRequest,
     trees: HeldTree[],
   ): Promise<VerifyWork> {
-    if ('sandboxId' in source) this.sandboxes.get(source.sandboxId);
-    else this.sandboxes.version(source.versionId);
+    const judged =
+      'sandboxId' in source
+        ? this.sandboxes.get(source.sandboxId)
+        : this.sandboxes.version(source.versionId);
+    const target = targetOf(judged.spec.image);
+    if (target !== 'linux') {
+      throw new DenvError('capability_missing', `target ${target} has no separate verify`);
+    }
     const { verifier } = request;
     const image = parseImage(verifier.image);
     const { driver, archives } = this.context;

@@ -1,6 +1,7 @@
 import type { Sandbox, User, Version } from '../../contracts/denv';
 import { DenvError } from '../errors';
 import type { SandboxRow, VersionRow } from './rows';
+import { targetOf } from './targets';
 
 /** Rows as the API shows them. */
 
@@ -37,7 +38,7 @@ export function toSandbox(row: SandboxRow): Sandbox {
       ready: row.controller.ready,
       ...(row.controller.hud ? { hud: row.controller.hud } : {}),
     },
-    target: 'linux',
+    target: targetOf(row.spec.image),
     stopped: row.stopped,
   };
 }

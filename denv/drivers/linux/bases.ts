@@ -9,8 +9,8 @@ import type { HelperClient } from './helper-client';
 import { hostDigest, hostTopLevel, makeHostTree } from './host-image';
 import { checkId } from './layout';
 import type { Layout } from './layout';
-import { completeTree, fingerprint, locateImage, makeImageTree } from './tree-image';
-import type { TreeImage } from './tree-image';
+import { completeTree, fingerprint, localImage, locateImage, makeImageTree } from './tree-image';
+import type { LocalImage, TreeImage } from './tree-image';
 import { unpackFiles } from './unpack';
 
 const halfMade = '.tmp-';
@@ -34,7 +34,7 @@ export function createBases(
   const fingerprints = new Map<string, Promise<string>>();
   let host: string | undefined;
 
-  async function imageDigest(image: ImageSource): Promise<{ digest: string; real: string }> {
+  async function imageDigest(image: LocalImage): Promise<{ digest: string; real: string }> {
     if (image.kind === 'host') {
       host ??= hostDigest(settings.nodePath);
       return { digest: host, real: '/' };
@@ -88,7 +88,8 @@ export function createBases(
     pathOf: (base: string): string => path.join(layout.bases, checkId(base)),
 
     /** @throws DenvError image_not_found, invalid_request (an archive that would escape), disk_full */
-    async prepare(image: ImageSource, files: FileArchive[]): Promise<Base> {
+    async prepare(source: ImageSource, files: FileArchive[]): Promise<Base> {
+      const image = localImage(source);
       const { digest, real } = await imageDigest(image);
       await makeOnce(digest, async (half) => {
         await helper.createSubvolume(half);

@@ -9,7 +9,15 @@ import { readOrNull, run } from './processes';
 import { makeDirIn, resolveInRoot } from './rooted-paths';
 
 /** Images from a directory or a tar archive on the host. */
-export type TreeImage = Exclude<ImageSource, { kind: 'host' }>;
+export type TreeImage = Extract<ImageSource, { kind: 'dir' | 'tar' }>;
+/** What this driver makes sandboxes from. */
+export type LocalImage = Extract<ImageSource, { kind: 'host' | 'dir' | 'tar' }>;
+
+/** @throws DenvError invalid_request for what belongs to another target */
+export function localImage(image: ImageSource): LocalImage {
+  if (image.kind !== 'docker' && image.kind !== 'tcp') return image;
+  throw new DenvError('invalid_request', `target linux has no images of kind ${image.kind}`);
+}
 
 /**
  * The image's real path, if it is below one of the roots that the operator allows.
