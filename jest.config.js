@@ -9,7 +9,7 @@ const base = {
   },
   // Packages that ship only ES modules; Jest loads CommonJS.
   transformIgnorePatterns: ['/node_modules/(?!(commander)/)'],
-  modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/.rollouts/'],
+  modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/.rollouts/', '<rootDir>/.hud/'],
 };
 module.exports = {
   projects: [
