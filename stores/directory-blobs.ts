@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import {
   closeSync,
+  createReadStream,
   existsSync,
   fdatasync,
   linkSync,
@@ -13,7 +14,7 @@ import {
   unlinkSync,
   writeSync,
 } from 'node:fs';
-import { readdir } from 'node:fs/promises';
+import { open, readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { BlobNotFoundError } from './blobs';
@@ -41,10 +42,17 @@ export function createDirectoryBlobs(dir: string): BlobStore {
 
   const contentPath = (hex: string) => join(dir, 'content', hex.slice(0, 2), hex);
   const namedPath = (name: string) => join(namedDir, encodeName(name));
+  const newTmp = () => join(tmpDir, `${process.pid}-${randomBytes(8).toString('hex')}`);
+
+  function pathOf(ref: string): string {
+    const hex = /^sha256:([0-9a-f]{64})$/.exec(ref)?.[1];
+    if (hex === undefined) throw new BlobNotFoundError(`${ref} is not a blob ref`);
+    return contentPath(hex);
+  }
 
   /** Links a finished file to `path`. False when something was there first. */
   async function publish(path: string, data: Buffer): Promise<boolean> {
-    const tmp = join(tmpDir, `${process.pid}-${randomBytes(8).toString('hex')}`);
+    const tmp = newTmp();
     const file = openSync(tmp, 'wx', 0o600);
     try {
       try {
@@ -67,12 +75,40 @@ export function createDirectoryBlobs(dir: string): BlobStore {
       return { ref: `sha256:${hex}`, bytes: data.length };
     },
 
+    async putStream(source) {
+      const tmp = newTmp();
+      const file = await open(tmp, 'wx', 0o600);
+      try {
+        const hash = createHash('sha256');
+        let bytes = 0;
+        try {
+          for await (const piece of source) {
+            hash.update(piece);
+            bytes += piece.length;
+            await file.writeFile(piece);
+          }
+          await file.datasync();
+        } finally {
+          await file.close();
+        }
+        const hex = hash.digest('hex');
+        linkTo(tmp, contentPath(hex));
+        return { ref: `sha256:${hex}`, bytes };
+      } finally {
+        unlinkSync(tmp);
+      }
+    },
+
     async get(ref) {
-      const hex = /^sha256:([0-9a-f]{64})$/.exec(ref)?.[1];
-      if (hex === undefined) throw new BlobNotFoundError(`${ref} is not a blob ref`);
-      const data = readOrNull(contentPath(hex));
+      const data = readOrNull(pathOf(ref));
       if (data === null) throw new BlobNotFoundError(`no blob ${ref} in ${dir}`);
       return Promise.resolve(data);
+    },
+
+    async stream(ref) {
+      const path = pathOf(ref);
+      if (!existsSync(path)) throw new BlobNotFoundError(`no blob ${ref} in ${dir}`);
+      return Promise.resolve(createReadStream(path));
     },
 
     async putIfAbsent(name, data) {

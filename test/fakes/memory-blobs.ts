@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { Readable } from 'node:stream';
 import { BlobNotFoundError } from '../../stores/blobs';
 import type { BlobStore } from '../../stores/blobs';
 
@@ -16,6 +17,16 @@ export class MemoryBlobs implements BlobStore {
   get(ref: string): Promise<Buffer> {
     const data = this.content.get(ref);
     return data ? Promise.resolve(data) : Promise.reject(new BlobNotFoundError(`no blob ${ref}`));
+  }
+
+  async putStream(source: AsyncIterable<Uint8Array>): Promise<{ ref: string; bytes: number }> {
+    const pieces: Uint8Array[] = [];
+    for await (const piece of source) pieces.push(piece);
+    return this.put(Buffer.concat(pieces));
+  }
+
+  async stream(ref: string): Promise<Readable> {
+    return Readable.from([await this.get(ref)]);
   }
 
   putIfAbsent(name: string, data: Buffer): Promise<{ data: Buffer; won: boolean }> {

@@ -3,6 +3,8 @@ import { once } from 'node:events';
 import { mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { BlobNotFoundError } from '../../stores/blobs';
 import { createDirectoryBlobs } from '../../stores/directory-blobs';
 import { bundled, runInProcess } from './other-process';
@@ -29,10 +31,34 @@ describe('blobs in a directory', () => {
     expect(await readdir(join(dir, 'tmp'))).toEqual([]);
   });
 
+  it('stores and gives back in pieces what is too large to hold, under the same digest', async () => {
+    const blobs = createDirectoryBlobs(dir);
+
+    const stored = await blobs.putStream(Readable.from([Buffer.from('hel'), Buffer.from('lo')]));
+
+    expect(stored).toEqual(await blobs.put(Buffer.from('hello')));
+    expect(await text(await blobs.stream(stored.ref))).toBe('hello');
+    expect(await readdir(join(dir, 'tmp'))).toEqual([]);
+  });
+
+  it('stores nothing of a source that fails', async () => {
+    const blobs = createDirectoryBlobs(dir);
+    const source = Readable.from(
+      (function* () {
+        yield Buffer.from('half');
+        throw new Error('torn');
+      })(),
+    );
+
+    await expect(blobs.putStream(source)).rejects.toThrow('torn');
+    expect(await readdir(dir, { recursive: true })).toEqual(['named', 'tmp']);
+  });
+
   it.each([`sha256:${'0'.repeat(64)}`, 'sha256:../../etc/passwd', ''])(
     'knows no blob %p',
     async (ref) => {
       await expect(createDirectoryBlobs(dir).get(ref)).rejects.toThrow(BlobNotFoundError);
+      await expect(createDirectoryBlobs(dir).stream(ref)).rejects.toThrow(BlobNotFoundError);
     },
   );
 
