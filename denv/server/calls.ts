@@ -12,6 +12,7 @@ import type { ServerContext } from './context';
 import type { Controllers } from './controllers';
 import { asText, runExec } from './execs';
 import type { SandboxRow } from './rows';
+import { hasEffect, type Once, onceOf, refuseForeign, refuseSecond } from './once';
 import { type OperationContext, RolledBack } from './operations';
 import type { Sandboxes } from './sandboxes';
 import { stoppedError, uidOfUser } from './views';
@@ -117,8 +118,7 @@ class Calls {
     const { phase } = operation;
     const once = onceOf(request.method);
     if (once) refuseSecond(row, once, operation.key);
-    // What only asks changes nothing: it may be asked again.
-    const hasEffect = !asking.has(request.method);
+    const effect = hasEffect(request.method);
     const wasOut = operation.resumed && phase['sending'] === true;
     const call: ControllerCall = {
       callId: execIdOf(operation.key),
@@ -130,10 +130,10 @@ class Calls {
       sending: () => {
         // First whose it is: no other key may ever send it.
         if (once) this.claim(row, once, operation.key);
-        if (hasEffect) operation.setPhase({ sending: true });
+        if (effect) operation.setPhase({ sending: true });
       },
       sent: () => {
-        if (hasEffect) operation.setPhaseRelaxed({ sent: true });
+        if (effect) operation.setPhaseRelaxed({ sent: true });
       },
     };
     try {
@@ -228,42 +228,6 @@ async function tellingVersion<T>(operation: OperationContext, work: () => Promis
       details: { ...error.details, version },
     });
   }
-}
-
-const asking = new Set<CallMethod>(['tools/list', 'hud/tasks']);
-
-type CallMethod = ParsedCallRequest['method'];
-type Once = 'hudStart' | 'hudGrade';
-
-function onceOf(method: CallMethod): Once | null {
-  if (method === 'hud/start') return 'hudStart';
-  return method === 'hud/grade' ? 'hudGrade' : null;
-}
-
-/**
- * A HUD environment has one task in a sandbox's life, and one grade. A second grade would run the grader again on what it left,
- * and one without a start could adopt a task of somebody else.
- */
-function refuseSecond({ id, controller }: SandboxRow, once: Once, key: string): void {
-  const before = controller[once];
-  const what = once === 'hudStart' ? 'started its task' : 'been graded';
-  if (before !== undefined && before !== key) {
-    throw new DenvError('invalid_request', `sandbox ${id} has ${what} before, by ${before}`);
-  }
-  if (once === 'hudGrade' && controller.hudStart === undefined) {
-    throw new DenvError(
-      'invalid_request',
-      `sandbox ${id} has started no task that could be graded`,
-    );
-  }
-}
-
-function refuseForeign({ id, spec }: SandboxRow, method: CallMethod): void {
-  if (!method.startsWith('hud/') || spec.controller.kind === 'hud') return;
-  throw new DenvError(
-    'invalid_request',
-    `method: ${method} needs a controller of kind hud, and that of ${id} is ${spec.controller.kind}`,
-  );
 }
 
 /** Registers the work of `exec` and `call`. */

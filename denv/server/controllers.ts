@@ -1,21 +1,16 @@
 import type { ControllerConnection } from '../controllers/controller';
-import { connectHud, type HudConnection, resumeHud } from '../controllers/hud';
-import { connectMcpHttp, resumeMcpHttp } from '../controllers/mcp-http';
-import { connectMcpStdio, resumeMcpStdio } from '../controllers/mcp-stdio';
 import type { ExecHandle } from '../drivers/driver';
 import { DenvError } from '../errors';
 import { execIdOf } from '../ids';
+import { isHud, openConnection, resumeConnection } from './connections';
 import type { ServerContext } from './context';
 import type { SandboxRow } from './rows';
 import type { Sandboxes } from './sandboxes';
 import { targetOf } from './targets';
-import { stoppedError } from './views';
 
 const TAIL_BYTES = 500;
 /** How long what a controller wrote before its end may take to be read from its log. */
 const DRAIN_MS = 300;
-/** How long a HUD environment may take to notice that the connection of an earlier server process is gone. */
-const RESUME_MS = 60_000;
 
 /** The connections to all controllers: opened at create, held here, found again by a restarted server. */
 export class Controllers {
@@ -172,67 +167,25 @@ export class Controllers {
     return handle;
   }
 
-  private async open(
+  private open(
     row: SandboxRow,
     handle: ExecHandle | null,
     signal: AbortSignal,
   ): Promise<ControllerConnection> {
-    const { controller } = row.spec;
-    if (controller.kind === 'shell') throw new DenvError('internal', 'a shell has no connection');
-    const wait = { timeoutS: controller.timeoutS, signal };
-    if (controller.kind === 'mcp-stdio') {
-      if (!handle) throw new DenvError('internal', 'a stdio controller without a process');
-      return connectMcpStdio({ handle, ...wait });
-    }
-    if (controller.kind === 'hud') {
-      return connectHud({ ...this.portOf(row.id, controller.port), ...wait });
-    }
-    return connectMcpHttp({ ...this.httpTarget(row.id, controller), ...wait });
+    return openConnection({ row, handle, driver: this.context.driver, signal });
   }
 
   private async resume(row: SandboxRow): Promise<ControllerConnection> {
-    const { controller } = row.spec;
-    const { protocolVersion, sessionId } = row.controller;
-    if (controller.kind === 'shell' || protocolVersion === null) {
-      throw new DenvError('controller_failed', `sandbox ${row.id} has no controller to call`);
-    }
     const handle = this.handles.get(row.id) ?? null;
-    if (controller.kind === 'hud') {
-      if (row.state === 'stopped') throw stoppedError(row);
-      if (sessionId === null) throw new DenvError('internal', `${row.id} has no HUD session`);
-      return resumeHud(
-        { ...this.portOf(row.id, controller.port), signal: AbortSignal.timeout(RESUME_MS) },
-        { sessionId },
-      );
-    }
-    if (controller.kind === 'mcp-http') {
-      if (row.state === 'stopped') throw stoppedError(row);
-      return Promise.resolve(
-        resumeMcpHttp(this.httpTarget(row.id, controller), { sessionId, protocolVersion }),
-      );
-    }
-    // One that has ended may have answered before: its log is still there to tell.
-    if (!handle) throw stoppedError(row);
-    const connection = resumeMcpStdio(handle, protocolVersion);
-    this.closeAtEnd(handle, connection);
+    const { driver } = this.context;
+    const connection = await resumeConnection({ row, handle, driver });
+    if (row.spec.controller.kind === 'mcp-stdio') this.closeAtEnd(handle, connection);
     return connection;
   }
 
   /** Calls that are out when a controller ends get no answer any more. */
   private closeAtEnd(handle: ExecHandle | null, connection: ControllerConnection): void {
     void handle?.ended().then(() => setTimeout(() => connection.close(), DRAIN_MS));
-  }
-
-  private portOf(sandboxId: string, port: number) {
-    return { connect: () => this.context.driver.connect(sandboxId, port) };
-  }
-
-  private httpTarget(sandboxId: string, controller: { port: number; path: string }) {
-    return {
-      ...this.portOf(sandboxId, controller.port),
-      port: controller.port,
-      path: controller.path,
-    };
   }
 
   private async explain(
@@ -262,6 +215,3 @@ export class Controllers {
 class ControllerEnded extends Error {
   override readonly message = 'the controller ended';
 }
-
-const isHud = (connection: ControllerConnection): connection is HudConnection =>
-  'environment' in connection;
