@@ -40,7 +40,7 @@ export function verifyActivities({ denv, blobs, documents, owner }: Parts) {
       const verifier = verifierOf(packed);
       const labels = { owner, rolloutId: input.rolloutId };
       const reply = await held(denv, null, key, () =>
-        sendTrees(blobs, packed.verifierFiles, (files) => {
+        sendTrees({ denv, blobs, signal }, packed.verifierFiles, (files) => {
           const request = { verifier: { ...verifier, ...files }, stop: true, labels };
           return 'sandboxId' in target
             ? denv.verify(target.sandboxId, request, { key, signal })

@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import { Agent, fetch as undiciFetch } from 'undici';
 import { z } from 'zod';
 import {
@@ -61,6 +62,15 @@ export interface DenvClient {
   /** Kills the running command or call of that key, if there is one; its outcome is then kept as killed. */
   cancelOperation(key: string): Promise<void>;
   targets(): Promise<TargetList>;
+  /**
+   * Sends a tar under its digest, in pieces, so that file trees may name it. Idempotent.
+   * @throws DenvError invalid_request when it has another digest, or is larger than 1 GiB
+   */
+  uploadTree(
+    sha256: string,
+    tar: AsyncIterable<Uint8Array>,
+    options?: { signal?: AbortSignal },
+  ): Promise<void>;
   health(): Promise<Health>;
 }
 
@@ -79,10 +89,13 @@ const GRACE_S = 60;
 const DEFAULT_TIMEOUT_S = 60;
 const DELETE_TIMEOUT_S = 180;
 const FILES_TIMEOUT_S = 360;
+const TREE_TIMEOUT_S = 1800;
+const treeType = 'application/x-tar';
 
 interface RequestInput {
   body?: unknown;
   raw?: Buffer;
+  tar?: AsyncIterable<Uint8Array>;
   key?: string;
   signal?: AbortSignal;
   timeoutS?: number;
@@ -102,10 +115,8 @@ export function createDenvClient(settings: DenvClientSettings): DenvClient {
   async function request(method: string, path: string, init: RequestInput = {}): Promise<Response> {
     const headers: Record<string, string> = { authorization: `Bearer ${settings.apiKey}` };
     if (init.key !== undefined) headers['idempotency-key'] = init.key;
-    const payload = init.raw ?? (init.body === undefined ? undefined : JSON.stringify(init.body));
-    if (payload !== undefined) {
-      headers['content-type'] = init.raw ? 'application/octet-stream' : 'application/json';
-    }
+    const { type, body } = payloadOf(init);
+    if (type !== null) headers['content-type'] = type;
     const what = `${method} ${path.split('?')[0]}`;
     const timeoutS = init.timeoutS ?? DEFAULT_TIMEOUT_S;
     const deadline = AbortSignal.timeout(timeoutS * 1000);
@@ -115,7 +126,8 @@ export function createDenvClient(settings: DenvClientSettings): DenvClient {
         new Request(`${base}${path}`, {
           method,
           headers,
-          body: payload instanceof Buffer ? new Uint8Array(payload) : payload,
+          body,
+          ...(body instanceof ReadableStream ? { duplex: 'half' as const } : {}),
           signal: init.signal ? AbortSignal.any([init.signal, deadline]) : deadline,
         }),
       );
@@ -235,21 +247,37 @@ export function createDenvClient(settings: DenvClientSettings): DenvClient {
     async cancelOperation(key) {
       await request('DELETE', `/v1/operations/${encodeURIComponent(key)}`);
     },
+    async uploadTree(sha256, tar, options = {}) {
+      const { signal } = options;
+      await request('PUT', `/v1/trees/${sha256}`, { tar, signal, timeoutS: TREE_TIMEOUT_S });
+    },
     targets: async () => json(TargetList, await request('GET', '/v1/targets')),
     health: async () => json(Health, await request('GET', '/healthz')),
   };
   return client;
 }
 
+function payloadOf({ tar, raw, body }: RequestInput): {
+  type: string | null;
+  body: ReadableStream | Uint8Array<ArrayBuffer> | string | undefined;
+} {
+  if (tar) return { type: treeType, body: Readable.toWeb(Readable.from(tar)) as ReadableStream };
+  if (raw) return { type: 'application/octet-stream', body: new Uint8Array(raw) };
+  if (body === undefined) return { type: null, body };
+  return { type: 'application/json', body: JSON.stringify(body) };
+}
+
 /** Plain sockets without the library's own 300-second limits on headers and body: a long-poll sets its own pace. */
 function socketFetch(): (request: Request) => Promise<Response> {
   const dispatcher = new Agent({ headersTimeout: 0, bodyTimeout: 0, connections: 512 });
   return async (request) => {
-    const body = request.body ? Buffer.from(await request.arrayBuffer()) : null;
+    const streamed = request.headers.get('content-type') === treeType;
+    const whole = async () => (request.body ? Buffer.from(await request.arrayBuffer()) : null);
     const response = await undiciFetch(request.url, {
       method: request.method,
       headers: Object.fromEntries(request.headers),
-      body,
+      body: streamed ? request.body : await whole(),
+      ...(streamed ? { duplex: 'half' as const } : {}),
       signal: request.signal,
       dispatcher,
     });

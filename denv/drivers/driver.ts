@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import type { Readable } from 'node:stream';
 import type { Target } from '../../contracts/denv';
 
 /**
@@ -90,9 +91,11 @@ export type ImageSource =
   /** Something that already runs, and is only attached to: by at most `shared` sandboxes at once. */
   | { kind: 'tcp'; address: string; shared: number };
 
+/** A tar archive to be unpacked at `to`. It may be large: it is read in pieces, and only where its tree is not made yet. */
 export interface FileArchive {
   to: string;
-  tar: Buffer;
+  sha256: string;
+  open: () => Readable;
 }
 
 export interface SandboxSpec {

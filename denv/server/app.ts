@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { Readable } from 'node:stream';
 import { Hono, type Context } from 'hono';
 import {
   CallRequest,
@@ -79,6 +80,15 @@ export function createApp(parts: AppParts): { fetch(request: Request): Promise<R
       effect: { ...effect, files: trees },
       prepare: () => preparation.create(key, request, trees),
     });
+  });
+
+  app.put('/v1/trees/:sha256', async (c) => {
+    const sha256 = c.req.param('sha256');
+    if (!/^[0-9a-f]{64}$/.test(sha256)) {
+      throw new DenvError('invalid_request', 'a tree is sent under its SHA-256 in hex');
+    }
+    await archives.receive(sha256, c.req.raw.body ?? Readable.from([]));
+    return Response.json({});
   });
 
   app.get('/v1/envs', (c) => {

@@ -1,8 +1,10 @@
-import { createHash } from 'node:crypto';
-import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { createHash, randomBytes } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { mkdir, open, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import type { FileTree } from '../../contracts/denv';
-import type { FileArchive, ImageSource, SandboxDriver } from '../drivers/driver';
+import type { ImageSource, SandboxDriver } from '../drivers/driver';
 import { DenvError } from '../errors';
 
 type PreparedBase = Awaited<ReturnType<SandboxDriver['prepareBase']>>;
@@ -13,14 +15,12 @@ export interface HeldTree {
   sha256: string;
 }
 
-const MEMORY_MAX_BYTES = 128 * 1024 * 1024;
+const MAX_TREE_BYTES = 1024 ** 3;
 const RETENTION_MS = 7 * 86_400_000;
 
 /** The tar archives that requests came with, by digest: many sandboxes of one task send theirs once. */
 export class Archives {
   private readonly folder: string;
-  private readonly memory = new Map<string, Buffer>();
-  private memoryBytes = 0;
   private readonly prepared = new Map<string, Promise<PreparedBase>>();
 
   constructor(dataDir: string) {
@@ -51,7 +51,12 @@ export class Archives {
    * @throws DenvError image_not_found
    */
   prepare(driver: SandboxDriver, image: ImageSource, trees: HeldTree[]): Promise<PreparedBase> {
-    const make = async () => driver.prepareBase(image, await this.load(trees));
+    const files = trees.map(({ to, sha256 }) => ({
+      to,
+      sha256,
+      open: () => createReadStream(this.pathOf(sha256)),
+    }));
+    const make = () => driver.prepareBase(image, files);
     if (image.kind !== 'host') return make();
     const name = JSON.stringify(trees);
     const known = this.prepared.get(name);
@@ -62,10 +67,6 @@ export class Archives {
     return making;
   }
 
-  private async load(trees: HeldTree[]): Promise<FileArchive[]> {
-    return Promise.all(trees.map(async ({ to, sha256 }) => ({ to, tar: await this.read(sha256) })));
-  }
-
   /** Drops what no request has used for a week. */
   async sweep(): Promise<void> {
     for (const name of await readdir(this.folder).catch(() => [])) {
@@ -74,43 +75,66 @@ export class Archives {
     }
   }
 
+  /**
+   * Takes a tar in, in pieces, under the digest that it must have. Idempotent.
+   * @throws DenvError invalid_request when it has another digest, or is too large; disk_full
+   */
+  async receive(sha256: string, tar: AsyncIterable<Uint8Array>): Promise<void> {
+    await mkdir(this.folder, { recursive: true, mode: 0o700 });
+    const half = join(this.folder, `${sha256}.${randomBytes(8).toString('hex')}.half`);
+    try {
+      const found = await writeChecked(half, tar);
+      if (found !== sha256) {
+        throw new DenvError('invalid_request', `the tree has digest ${found}, not ${sha256}`);
+      }
+      await rename(half, this.pathOf(sha256));
+    } catch (error) {
+      await rm(half, { force: true });
+      throw error;
+    }
+  }
+
   private async keep(tarBase64: string): Promise<string> {
     const tar = Buffer.from(tarBase64, 'base64');
     const sha256 = createHash('sha256').update(tar).digest('hex');
-    if (await this.has(sha256)) return sha256;
-    await mkdir(this.folder, { recursive: true, mode: 0o700 });
-    const half = join(this.folder, `${sha256}.${process.pid}.half`);
-    await writeFile(half, tar, { mode: 0o600 });
-    await rename(half, join(this.folder, sha256));
-    this.remember(sha256, tar);
+    if (!(await this.has(sha256))) await this.receive(sha256, Readable.from([tar]));
     return sha256;
   }
 
+  /** Asking counts as use. */
   private async has(sha256: string): Promise<boolean> {
-    if (this.memory.has(sha256)) return true;
     const now = new Date();
-    return utimes(join(this.folder, sha256), now, now).then(
+    return utimes(this.pathOf(sha256), now, now).then(
       () => true,
       () => false,
     );
   }
 
-  private async read(sha256: string): Promise<Buffer> {
-    const known = this.memory.get(sha256);
-    if (known) return known;
-    const tar = await readFile(join(this.folder, sha256));
-    this.remember(sha256, tar);
-    return tar;
+  private pathOf(sha256: string): string {
+    return join(this.folder, sha256);
   }
+}
 
-  /** Keeps the newest in memory, within its limit; the oldest go first. */
-  private remember(sha256: string, tar: Buffer): void {
-    this.memory.set(sha256, tar);
-    this.memoryBytes += tar.length;
-    for (const [oldest, bytes] of this.memory) {
-      if (this.memoryBytes <= MEMORY_MAX_BYTES) break;
-      this.memory.delete(oldest);
-      this.memoryBytes -= bytes.length;
+/** Writes a new file and returns the digest of what went into it. */
+async function writeChecked(path: string, pieces: AsyncIterable<Uint8Array>): Promise<string> {
+  const hash = createHash('sha256');
+  let bytes = 0;
+  const file = await open(path, 'wx', 0o600);
+  try {
+    for await (const piece of pieces) {
+      bytes += piece.length;
+      if (bytes > MAX_TREE_BYTES) {
+        throw new DenvError('invalid_request', `a tree may have ${MAX_TREE_BYTES} bytes`);
+      }
+      hash.update(piece);
+      await file.writeFile(piece);
     }
+    await file.datasync();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error; // undefined is not ENOSPC
+    throw new DenvError('disk_full', 'no room for the tree', { cause: error });
+  } finally {
+    await file.close();
   }
+  return hash.digest('hex');
 }

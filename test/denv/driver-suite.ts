@@ -1,6 +1,8 @@
+import { createHash } from 'node:crypto';
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { Readable } from 'node:stream';
 import { pack } from 'tar-stream';
 import type {
   ExecEnd,
@@ -114,6 +116,11 @@ export async function tarOf(entries: [TarEntry, string?][]): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
+export function archiveOf(to: string, tar: Buffer): FileArchive {
+  const sha256 = createHash('sha256').update(tar).digest('hex');
+  return { to, sha256, open: () => Readable.from([tar]) };
+}
+
 export function describeDriver(under: () => DriverUnderTest, claims: DriverUnderTest['claims']) {
   const on = <T>(use: (driver: SandboxDriver, actions: Actions) => Promise<T>) => {
     const { connect, image } = under();
@@ -126,7 +133,7 @@ export function describeDriver(under: () => DriverUnderTest, claims: DriverUnder
       on(async (driver, { newSandbox, sh }) => {
         const tar = await tarOf([[{ name: 'bin/hello', mode: 0o755 }, '#!/bin/sh\necho hello\n']]);
 
-        const id = await newSandbox([{ to: '/workspace/app', tar }]);
+        const id = await newSandbox([archiveOf('/workspace/app', tar)]);
 
         expect(await sh(id, './app/bin/hello')).toMatchObject({ stdout: 'hello\n' });
         await driver.remove(id);
@@ -136,7 +143,7 @@ export function describeDriver(under: () => DriverUnderTest, claims: DriverUnder
       on(async (driver) => {
         const { image } = under();
         const tar = await tarOf([[{ name: 'same' }, 'same']]);
-        const files = [{ to: '/workspace', tar }];
+        const files = [archiveOf('/workspace', tar)];
 
         const bases = await Promise.all([1, 2, 3].map(() => driver.prepareBase(image, files)));
 
@@ -163,7 +170,7 @@ export function describeDriver(under: () => DriverUnderTest, claims: DriverUnder
             ]),
             await tarOf([[{ name: 'device', type: 'character-device', devmajor: 1, devminor: 3 }]]),
           ]) {
-            const prepared = driver.prepareBase(image, [{ to: '/workspace', tar }]);
+            const prepared = driver.prepareBase(image, [archiveOf('/workspace', tar)]);
 
             await expect(prepared).rejects.toMatchObject({ code: 'invalid_request' });
           }

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import pino from 'pino';
 import { pack } from 'tar-stream';
 import { createDenvClient, type DenvClient } from '../../denv/client';
@@ -182,6 +183,28 @@ describe('the denv server', () => {
 
     expect(again.id).toBe(first.id);
     expect(second.version).toBe(first.version);
+  });
+
+  it('takes a tree in pieces under its digest, as often as it is sent, and no other content', async () => {
+    await start();
+    const tar = await packOf('main.txt', 'hello');
+    const sha256 = createHash('sha256').update(tar).digest('hex');
+    const pieces = () => [tar.subarray(0, 700), tar.subarray(700)];
+    const withTree = { image: 'host', files: [{ to: '/workspace/app', sha256 }] };
+
+    const other = client.uploadTree(sha256, Readable.from([...pieces(), Buffer.from('more')]));
+    await expect(other).rejects.toMatchObject({ code: 'invalid_request' });
+    await expect(client.createSandbox(withTree, { key: 'a' })).rejects.toMatchObject({
+      code: 'files_missing',
+    });
+    await client.uploadTree(sha256, Readable.from(pieces()));
+    await client.uploadTree(sha256, Readable.from(pieces()));
+
+    const { id } = await client.createSandbox(withTree, { key: 'a' });
+    expect(await exec(id, 'cat app/main.txt', 'e')).toMatchObject({ stdout: 'hello' });
+    await expect(client.uploadTree('x', Readable.from([]))).rejects.toMatchObject({
+      code: 'invalid_request',
+    });
   });
 
   it('lists sandboxes by owner', async () => {

@@ -185,6 +185,7 @@ export class FakeDenv {
       this.cancelled.push(key);
       this.#waiting.get(key)?.('cancelled');
     },
+    uploadTree: () => Promise.reject(new Error('the fake wants no trees')),
     targets: () => Promise.resolve({ targets: [] }),
     health: () =>
       Promise.resolve({

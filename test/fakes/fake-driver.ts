@@ -62,7 +62,7 @@ export function createFakeDriver(dir: string): SandboxDriver {
       throw new DenvError('image_not_found', `no directory ${image.path}`);
     }
     const hash = createHash('sha256').update(JSON.stringify(image));
-    for (const file of files) hash.update(file.to).update(file.tar);
+    for (const file of files) hash.update(file.to).update(file.sha256);
     const name = hash.digest('hex');
     if (!existsSync(at('bases', name))) {
       const make = making.get(name) ?? makeBase(name, image, files);

@@ -116,9 +116,7 @@ export function createBases(
 /** Archives are unpacked in the order given, and a later one may replace files of an earlier one: order counts. */
 function withFiles(imageDigest: string, files: FileArchive[]): string {
   const hash = createHash('sha256').update(imageDigest);
-  for (const { to, tar } of files) {
-    hash.update(`\n${JSON.stringify(to)} ${createHash('sha256').update(tar).digest('hex')}`);
-  }
+  for (const { to, sha256 } of files) hash.update(`\n${JSON.stringify(to)} ${sha256}`);
   return hash.digest('hex');
 }
 

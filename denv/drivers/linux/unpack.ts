@@ -1,6 +1,5 @@
 import { chmod, link, lstat, mkdir, open, rm, symlink } from 'node:fs/promises';
 import path from 'node:path';
-import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { isNativeError } from 'node:util/types';
 import { extract } from 'tar-stream';
@@ -26,7 +25,7 @@ export async function unpackFiles(root: string, archive: FileArchive): Promise<v
     }
   })();
   try {
-    await Promise.all([pipeline(Readable.from([archive.tar]), tar), unpacked]);
+    await Promise.all([pipeline(archive.open(), tar), unpacked]);
   } catch (error) {
     throw asRefusal(error, archive.to);
   }

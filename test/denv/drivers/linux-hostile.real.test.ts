@@ -15,7 +15,7 @@ import { promisify } from 'node:util';
 import type { SandboxDriver } from '../../../denv/drivers/driver';
 import { createLinuxDriver } from '../../../denv/drivers/linux/driver';
 import { layoutOf } from '../../../denv/drivers/linux/layout';
-import { actionsOn, followUntil, newId, tarOf } from '../driver-suite';
+import { actionsOn, archiveOf, followUntil, newId, tarOf } from '../driver-suite';
 import type { Actions } from '../driver-suite';
 
 /** What an agent might try, and what must not come of it. */
@@ -188,7 +188,7 @@ print(libc.ptrace(16, 1, 0, 0), ctypes.get_errno())`;
   test('a set-id file gives it nothing', async () => {
     const bin = readFileSync('/usr/bin/id');
     const tar = await tarOf([[{ name: 'id', mode: 0o6755 }, bin as unknown as string]]);
-    const other = await on.newSandbox([{ to: '/opt/suid', tar }]);
+    const other = await on.newSandbox([archiveOf('/opt/suid', tar)]);
     const file = path.join(dataDir, 'fs/sandboxes', other, 'opt/suid/id');
     chmodSync(file, 0o6755);
 

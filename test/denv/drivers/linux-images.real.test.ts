@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { ImageSource, SandboxDriver } from '../../../denv/drivers/driver';
 import { createLinuxDriver } from '../../../denv/drivers/linux/driver';
-import { actionsOn, tarOf } from '../driver-suite';
+import { actionsOn, archiveOf, tarOf } from '../driver-suite';
 
 jest.setTimeout(60_000);
 
@@ -95,10 +95,7 @@ test('a place for files that leads through a link of the image stays in the tree
   const tar = await tarOf([[{ name: 'file' }, 'here\n']]);
   const { newSandbox, sh } = actionsOn(driver, image);
 
-  const id = await newSandbox([
-    { to: '/way-out', tar },
-    { to: '/climb/deep', tar },
-  ]);
+  const id = await newSandbox([archiveOf('/way-out', tar), archiveOf('/climb/deep', tar)]);
 
   expect(await sh(id, `cat ${outside}/file /etc/deep/file`)).toMatchObject({
     stdout: 'here\nhere\n',
@@ -138,7 +135,7 @@ test('image host refuses files where the host is', async () => {
   const tar = await tarOf([[{ name: 'ls' }, 'not the real one']]);
 
   for (const to of ['/usr/local', '/bin', '/proc/x']) {
-    await expect(driver.prepareBase({ kind: 'host' }, [{ to, tar }])).rejects.toMatchObject({
+    await expect(driver.prepareBase({ kind: 'host' }, [archiveOf(to, tar)])).rejects.toMatchObject({
       code: 'invalid_request',
       message: expect.stringContaining('is not part of the tree'),
     });

@@ -2,12 +2,12 @@ import { lstatSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { unpackFiles } from '../../../../denv/drivers/linux/unpack';
-import { tarOf } from '../../driver-suite';
+import { archiveOf, tarOf } from '../../driver-suite';
 
 describe('unpackFiles', () => {
   let root: string;
   const unpack = async (...entries: Parameters<typeof tarOf>[0]) =>
-    unpackFiles(root, { to: '/', tar: await tarOf(entries) });
+    unpackFiles(root, archiveOf('/', await tarOf(entries)));
   const modeOf = (name: string) => (lstatSync(path.join(root, name)).mode & 0o7777).toString(8);
 
   beforeEach(() => {
@@ -71,7 +71,7 @@ describe('unpackFiles', () => {
     ['cut short', async () => (await tarOf([[{ name: 'a' }, 'x'.repeat(2000)]])).subarray(0, 1024)],
     ['no archive', async () => Buffer.alloc(1024, 'not a tar archive ')],
   ])('refuses an archive that is %s', async (_title, tar) => {
-    const unpacked = unpackFiles(root, { to: '/', tar: await tar() });
+    const unpacked = unpackFiles(root, archiveOf('/', await tar()));
 
     await expect(unpacked).rejects.toMatchObject({ code: 'invalid_request' });
   });
