@@ -5,10 +5,19 @@ import type { ModelReply, ToolCall } from '../contracts/trajectory';
 export type ModelPart =
   { type: 'text'; text: string } | { type: 'image'; mimeType: string; base64: string };
 
+/**
+ * What a provider wants to see again of its own earlier reply, as it stood: signed thoughts with the calls between them. It
+ * means nothing to anybody else, and another provider is never shown it.
+ */
+export interface HandBack {
+  provider: 'anthropic' | 'google';
+  content: unknown[];
+}
+
 export type ModelMessage =
   | { role: 'system'; text: string }
   | { role: 'user'; parts: ModelPart[] }
-  | { role: 'assistant'; text: string; toolCalls: ToolCall[] }
+  | { role: 'assistant'; text: string; toolCalls: ToolCall[]; handBack?: HandBack }
   | { role: 'tool'; toolCallId: string; name: string; isError: boolean; parts: ModelPart[] };
 
 export interface ToolSpec {
@@ -33,8 +42,11 @@ export interface ModelRequest {
  * @throws ModelError
  */
 export interface ModelClient {
-  complete(request: ModelRequest, options: { signal: AbortSignal }): Promise<ModelReply>;
+  complete(request: ModelRequest, options: { signal: AbortSignal }): Promise<ProviderReply>;
 }
+
+/** A reply, with what its provider wants back in the `ModelMessage` made of it. */
+export type ProviderReply = ModelReply & { handBack?: HandBack };
 
 export type ModelErrorKind =
   /** No connection, no answer in time, a 5xx, or an answer that is not of the protocol. */

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { ModelChoice } from '../contracts/rollout';
-import type { ModelReply, ToolCall, Usage } from '../contracts/trajectory';
+import type { ModelReply, ToolCall } from '../contracts/trajectory';
+import { usageOf } from './cost';
 import { ModelError } from './model';
 
 const ChatToolCall = z.looseObject({
@@ -44,13 +45,14 @@ export function replyOf(body: unknown, choice: ModelChoice, durationS: number): 
     throw new ModelError('ModelUnavailable', `the answer is not a chat completion: ${sample}`);
   }
   const { message } = first;
+  const { usage } = parsed.data;
   const toolCalls = (message.tool_calls ?? []).map(toolCallOf);
   const logprobs = first.logprobs?.content?.map((token) => token.logprob);
   return {
     text: message.content ?? message.refusal ?? '',
     toolCalls,
     finishReason: finishReasonOf(first.finish_reason, toolCalls.length, message.refusal),
-    usage: usageOf(parsed.data.usage, choice.price),
+    usage: usageOf(usage?.prompt_tokens ?? 0, usage?.completion_tokens ?? 0, choice),
     durationS,
     model: parsed.data.model ?? choice.name,
     ...(first.token_ids ? { tokenIds: first.token_ids } : {}),
@@ -80,18 +82,6 @@ function finishReasonOf(
   if (reason === 'content_filter' || refusal) return 'refused';
   if (calls > 0) return 'tool_calls';
   return reason === 'length' ? 'length' : 'stop';
-}
-
-function usageOf(
-  usage: { prompt_tokens?: number | null; completion_tokens?: number | null } | null | undefined,
-  price: ModelChoice['price'],
-): Usage {
-  const promptTokens = usage?.prompt_tokens ?? 0;
-  const completionTokens = usage?.completion_tokens ?? 0;
-  const costUsd = price
-    ? (promptTokens * price.promptUsdPerMTok + completionTokens * price.completionUsdPerMTok) / 1e6
-    : null;
-  return { promptTokens, completionTokens, costUsd };
 }
 
 const isObject = (value: unknown): value is Record<string, unknown> =>

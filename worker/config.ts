@@ -29,6 +29,11 @@ const Environment = z.object({
   DENV_API_KEY: z.string().optional(),
   OPENAI_API_KEY: z.string().optional(),
   OPENAI_BASE_URL: url.default('https://api.openai.com/v1'),
+  ANTHROPIC_API_KEY: z.string().optional(),
+  ANTHROPIC_BASE_URL: url.default('https://api.anthropic.com'),
+  GEMINI_API_KEY: z.string().optional(),
+  GOOGLE_API_KEY: z.string().optional(),
+  GOOGLE_BASE_URL: url.default('https://generativelanguage.googleapis.com'),
   SCRIPTED_BASE_URL: url.optional(),
 });
 
@@ -48,7 +53,6 @@ export function settingsFrom(env: NodeJS.ProcessEnv): WorkerSettings {
   const vars = parsed.data;
   const state = vars.XDG_STATE_HOME ?? join(vars.HOME ?? homedir(), '.local', 'state');
   const home = resolve(vars.ROLLOUTS_HOME ?? join(state, 'denv-rollouts'));
-  const { OPENAI_API_KEY: apiKey, OPENAI_BASE_URL: openaiBaseUrl } = vars;
   return {
     taskQueue: vars.ROLLOUTS_TASK_QUEUE,
     blobs: join(home, 'blobs'),
@@ -58,12 +62,28 @@ export function settingsFrom(env: NodeJS.ProcessEnv): WorkerSettings {
       server: vars.DENV_SERVER,
       apiKey: vars.DENV_API_KEY ?? keyIn(join(home, 'denv', 'key')),
     },
-    models: {
-      openaiBaseUrl,
-      scriptedBaseUrl: vars.SCRIPTED_BASE_URL ?? null,
-      keys: apiKey === undefined ? [] : [{ baseUrl: openaiBaseUrl, apiKey }],
-    },
+    models: modelSettings(vars),
   };
+}
+
+/** Each key goes to the base URL beside it. */
+function modelSettings(vars: z.infer<typeof Environment>): ModelSettings {
+  const baseUrls = {
+    openai: vars.OPENAI_BASE_URL,
+    anthropic: vars.ANTHROPIC_BASE_URL,
+    google: vars.GOOGLE_BASE_URL,
+    scripted: vars.SCRIPTED_BASE_URL ?? null,
+  };
+  const keys = {
+    openai: vars.OPENAI_API_KEY,
+    anthropic: vars.ANTHROPIC_API_KEY,
+    google: vars.GEMINI_API_KEY ?? vars.GOOGLE_API_KEY,
+  };
+  const bound = (['openai', 'anthropic', 'google'] as const).flatMap((provider) => {
+    const apiKey = keys[provider];
+    return apiKey === undefined ? [] : [{ provider, baseUrl: baseUrls[provider], apiKey }];
+  });
+  return { baseUrls, keys: bound };
 }
 
 /** The key file of the embedded server. */

@@ -5,6 +5,7 @@ import { createModels } from '../../models/router';
 import { completion, json, startChatServer } from './chat-server';
 import type { Answer } from './chat-server';
 
+const nowhere = { openai: null, anthropic: null, google: null, scripted: null };
 const choice: ModelChoice = { name: 'openai/m', settings: {}, price: null };
 
 const request = (more: Partial<ModelRequest> = {}): ModelRequest => ({
@@ -24,9 +25,10 @@ async function ask(
 ) {
   const server = await startChatServer(answer);
   const models = createModels({
-    openaiBaseUrl: server.baseUrl,
-    scriptedBaseUrl: null,
-    keys: options.key ? [{ baseUrl: `${server.baseUrl}/`, apiKey: 'sk-secret' }] : [],
+    baseUrls: { ...nowhere, openai: server.baseUrl },
+    keys: options.key
+      ? [{ provider: 'openai', baseUrl: `${server.baseUrl}/`, apiKey: 'sk-secret' }]
+      : [],
   });
   try {
     const signal = options.signal ?? new AbortController().signal;
@@ -275,8 +277,7 @@ describe('trouble with an endpoint', () => {
     const gone = await startChatServer(() => undefined);
     await gone.close();
     const models = createModels({
-      openaiBaseUrl: gone.baseUrl,
-      scriptedBaseUrl: null,
+      baseUrls: { ...nowhere, openai: gone.baseUrl },
       keys: [],
     });
 
@@ -310,9 +311,8 @@ describe('a key', () => {
     Object.assign(process.env, { OPENAI_API_KEY: 'sk-env', OPENAI_ORG_ID: 'org-env' });
     try {
       const models = createModels({
-        openaiBaseUrl: 'http://127.0.0.1:1/v1',
-        scriptedBaseUrl: null,
-        keys: [{ baseUrl: 'http://127.0.0.1:1/v1', apiKey: 'sk-secret' }],
+        baseUrls: { ...nowhere, openai: 'http://127.0.0.1:1/v1' },
+        keys: [{ provider: 'openai', baseUrl: 'http://127.0.0.1:1/v1', apiKey: 'sk-secret' }],
       });
       const model = { ...choice, baseUrl: elsewhere.baseUrl };
       await models.complete(request({ model }), { signal: new AbortController().signal });
@@ -328,8 +328,7 @@ describe('a key', () => {
 
 describe('the name of a model', () => {
   const models = createModels({
-    openaiBaseUrl: 'http://127.0.0.1:1/v1',
-    scriptedBaseUrl: null,
+    baseUrls: nowhere,
     keys: [],
   });
   const complete = (name: string) =>
@@ -340,7 +339,8 @@ describe('the name of a model', () => {
   test('says who answers: an unknown provider is refused', async () => {
     await expect(complete('other/m')).rejects.toMatchObject({
       code: 'ModelRequestInvalid',
-      message: 'no provider for the model "other/m": known are openai/<name> and scripted',
+      message:
+        'no provider for the model "other/m": known are openai/<name>, anthropic/<name>, google/<name> and scripted',
     });
   });
 
@@ -352,8 +352,7 @@ describe('the name of a model', () => {
     const server = await startChatServer(json(completion({ content: 'x' })));
     try {
       const own = createModels({
-        openaiBaseUrl: 'http://127.0.0.1:1/v1',
-        scriptedBaseUrl: server.baseUrl,
+        baseUrls: { ...nowhere, scripted: server.baseUrl },
         keys: [],
       });
       const model = { ...choice, name: 'scripted' };

@@ -13,23 +13,52 @@ describe('settingsFrom', () => {
       ledger: '/home/p/.local/state/denv-rollouts/ledger.db',
       ownerFile: '/home/p/.local/state/denv-rollouts/owner',
       denv: { server: 'http://127.0.0.1:7300', apiKey: 'dak_1' },
-      models: { openaiBaseUrl: 'https://api.openai.com/v1', scriptedBaseUrl: null, keys: [] },
+      models: {
+        baseUrls: {
+          openai: 'https://api.openai.com/v1',
+          anthropic: 'https://api.anthropic.com',
+          google: 'https://generativelanguage.googleapis.com',
+          scripted: null,
+        },
+        keys: [],
+      },
     });
   });
 
-  test('binds the key to the base URL beside it', () => {
+  test('binds each key to the base URL beside it', () => {
     const { models } = settingsFrom({
       ...least,
       OPENAI_API_KEY: 'sk-1',
       OPENAI_BASE_URL: 'http://127.0.0.1:8000/v1',
+      ANTHROPIC_API_KEY: 'sk-2',
+      ANTHROPIC_BASE_URL: 'http://127.0.0.1:8001',
+      GOOGLE_API_KEY: 'sk-3',
       SCRIPTED_BASE_URL: 'http://127.0.0.1:4100/v1',
     });
 
     expect(models).toEqual({
-      openaiBaseUrl: 'http://127.0.0.1:8000/v1',
-      scriptedBaseUrl: 'http://127.0.0.1:4100/v1',
-      keys: [{ baseUrl: 'http://127.0.0.1:8000/v1', apiKey: 'sk-1' }],
+      baseUrls: {
+        openai: 'http://127.0.0.1:8000/v1',
+        anthropic: 'http://127.0.0.1:8001',
+        google: 'https://generativelanguage.googleapis.com',
+        scripted: 'http://127.0.0.1:4100/v1',
+      },
+      keys: [
+        { provider: 'openai', baseUrl: 'http://127.0.0.1:8000/v1', apiKey: 'sk-1' },
+        { provider: 'anthropic', baseUrl: 'http://127.0.0.1:8001', apiKey: 'sk-2' },
+        {
+          provider: 'google',
+          baseUrl: 'https://generativelanguage.googleapis.com',
+          apiKey: 'sk-3',
+        },
+      ],
     });
+  });
+
+  test('takes GEMINI_API_KEY before GOOGLE_API_KEY', () => {
+    const { models } = settingsFrom({ ...least, GOOGLE_API_KEY: 'sk-3', GEMINI_API_KEY: 'sk-4' });
+
+    expect(models.keys).toMatchObject([{ provider: 'google', apiKey: 'sk-4' }]);
   });
 
   test('reads the key of the embedded server from its file', () => {
