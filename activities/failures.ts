@@ -37,6 +37,8 @@ export const failureTable = {
   Unexpected: { ...infra, retryable: true },
   ControllerFailed: { class: 'controller', retryable: false, again: 'attempt' },
   InvalidRequest: task,
+  /** What a task itself does before its agent begins: its set-up commands, the start of a HUD environment's task. */
+  SetupFailed: task,
   ImageNotFound: task,
   VersionNotFound: task,
   CapabilityMissing: task,
@@ -46,6 +48,8 @@ export const failureTable = {
   ModelRequestInvalid: { ...model, retryable: false },
   ModelRefused: { class: 'agent', retryable: false, again: 'never' },
   ContextOverflow: { class: 'agent', retryable: false, again: 'never' },
+  /** Time was up while the model was asked. */
+  RunTimeout: { class: 'agent', retryable: false, again: 'never' },
 } as const satisfies Record<string, FailureRow>;
 export type FailureType = keyof typeof failureTable;
 
@@ -99,11 +103,24 @@ export function toFailure(error: unknown): ApplicationFailure | CancelledFailure
   if (error instanceof ModelError) {
     return failure(error.code, error, { retryAfterS: error.retryAfterS });
   }
+  if (error instanceof FoundError) return failure(error.type, error);
   if (error instanceof WorkerLetGoError) return failure('WorkerShutdown', error);
   if (error instanceof ContractMismatchError) return failure('ContractMismatch', error);
   if (error instanceof BlobNotFoundError) return failure('BlobNotFound', error);
   if (error instanceof Error && 'code' in error) return failure('StoreUnavailable', error);
   return failure('Unexpected', error instanceof Error ? error : new Error(String(error)));
+}
+
+/** A failure that an activity finds by itself. */
+export class FoundError extends Error {
+  override readonly name = 'FoundError';
+
+  constructor(
+    readonly type: FailureType,
+    message: string,
+  ) {
+    super(message);
+  }
 }
 
 interface FailureMore {

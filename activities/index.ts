@@ -1,5 +1,8 @@
 import { callActivities } from './calls';
 import { createDocuments } from './documents';
+import { graderActivities } from './graders';
+import { hudActivities } from './hud';
+import { judgeActivities } from './judge';
 import type { Dependencies } from './parts';
 import { recordActivities } from './records';
 import { sandboxActivities } from './sandboxes';
@@ -18,6 +21,9 @@ export function createActivities(dependencies: Dependencies) {
     ...trajectoryActivities(parts),
     ...stepActivities(parts),
     ...verifyActivities(parts),
+    ...hudActivities(parts),
+    ...graderActivities(parts),
+    ...judgeActivities(parts),
     ...recordActivities(parts),
   };
 }

@@ -1,33 +1,23 @@
-import { randomUUID } from 'node:crypto';
-import { Context } from '@temporalio/activity';
 import { PackedTask } from '../contracts/task';
-import { ModelReply } from '../contracts/trajectory';
-import type { ToolCall, TrajectoryEntry } from '../contracts/trajectory';
-import { ModelError } from '../models/model';
-import { replyName, sha256, toMs } from './documents';
-import { renewing } from './heartbeat';
-import { withinWait } from './model-wait';
+import type { ModelReply, ToolCall, TrajectoryEntry } from '../contracts/trajectory';
+import { askOnce, reissuedOf } from './ask';
+import type { AskInput } from './ask';
+import { toMs } from './documents';
+import { Opening } from './hud-prompt';
 import type { Parts } from './parts';
 import { messagesOf } from './prompt';
+import { checkIds } from './token-ids';
 import { AgentContext } from './tools';
 import { append, entriesOf, load } from './trajectory';
 import type { PendingEntry } from './trajectory';
 
-export interface CallModelInput {
-  key: string;
+export interface CallModelInput extends AskInput {
   step: number;
   /** Blob ref of the AgentContext. */
   agentRef: string;
   /** Head of the trajectory so far, empty at the start, and what comes after it. */
   head: string;
   pending: PendingEntry[];
-  /** Of one request. */
-  timeoutS: number;
-  /** How long the endpoint may be away or refuse to serve, over all tries. */
-  waitS: number;
-  /** Whose lease to renew while the model thinks. */
-  sandboxId: string;
-  leaseS: number;
 }
 
 export interface ModelTurn {
@@ -48,6 +38,8 @@ export interface ModelTurn {
   durationS: number;
   /** Earlier HTTP requests for this reply that nobody got an answer of, if any. */
   reissued?: number;
+  /** Where it came with token ids: whether its prompt begins with all of the reply before. */
+  ids?: 'extend' | 'broken';
 }
 
 /** Tool calls of one reply that are made; the others get an observation that says so. */
@@ -57,7 +49,7 @@ const maxCalls = 128;
  * Writes what is pending to the trajectory and gets the model's next reply to it. The reply is recorded before it is acted
  * on, and a recorded reply is never asked for again. Renews the sandbox's lease meanwhile. Idempotent by `key`.
  * @throws ModelError (retryable while `waitS` lasts: ModelUnavailable, ModelRateLimited; final: ModelUnauthorized,
- *   ModelRequestInvalid, ContextOverflow, ModelRefused)
+ *   ModelRequestInvalid, ContextOverflow, ModelRefused), RunTimeout (final)
  */
 export async function callModel(
   parts: Parts,
@@ -72,71 +64,46 @@ export async function callModel(
     append(documents, input.head, fresh),
     load(documents, input.head),
   ]);
-  const reply = await askOnce(parts, input, [...earlier, ...fresh], context, signal);
+  const entries = [...earlier, ...fresh];
+  const reply = await askOnce(parts, input, () => requestOf(parts, context, entries), signal);
   const said: TrajectoryEntry = { type: 'reply', step: input.step, reply };
   const head = reply.toolCalls.length > 0 ? before : await append(documents, before, [said]);
   const reissued = await reissuedOf(parts, input.key);
-  return { head, ...turnOf(reply, context), ...(reissued > 0 ? { reissued } : {}) };
+  const ids = checkIds(entries, reply);
+  return {
+    head,
+    ...turnOf(reply, context),
+    ...(reissued > 0 ? { reissued } : {}),
+    ...(ids ? { ids } : {}),
+  };
 }
 
-/** The reply of a key: the recorded one, or asked for now and recorded. The first recorded one wins. */
-async function askOnce(
-  { denv, models, blobs, documents }: Parts,
-  input: CallModelInput,
+async function requestOf(
+  { blobs }: Parts,
+  { model, tools }: AgentContext,
   entries: TrajectoryEntry[],
-  context: AgentContext,
-  signal: AbortSignal,
-): Promise<ModelReply> {
-  const recorded = await documents.find(ModelReply, replyName(input.key));
-  if (recorded) return recorded;
-  const ask = `${asksOf(input.key)}${Context.current().info.attempt}-${randomUUID().slice(0, 8)}`;
-  const [messages] = await Promise.all([
-    messagesOf(blobs, entries),
-    blobs.putIfAbsent(ask, Buffer.from('{}')),
-  ]);
-  const stopRenewing = renewing(denv, input);
-  let reply: ModelReply;
-  try {
-    const { model } = context;
-    const tools = context.tools.map(({ name, description = '', inputSchema }) => ({
+) {
+  return {
+    model,
+    messages: await messagesOf(blobs, entries),
+    tools: tools.map(({ name, description = '', inputSchema }) => ({
       name,
       description,
       inputSchema,
-    }));
-    const request = { key: input.key, model, messages, tools, timeoutS: input.timeoutS };
-    reply = await withinWait(input.waitS, signal, async (within) => {
-      try {
-        return await models.complete(request, { signal: within });
-      } catch (error) {
-        if (error instanceof ModelError && error.answered) {
-          await blobs.putIfAbsent(`${ask}.answered`, Buffer.from('{}'));
-        }
-        throw error;
-      }
-    });
-  } finally {
-    stopRenewing();
-  }
-  const kept = await blobs.putIfAbsent(replyName(input.key), Buffer.from(JSON.stringify(reply)));
-  return kept.won ? reply : ModelReply.parse(JSON.parse(kept.data.toString('utf8')));
+    })),
+  };
 }
-
-/** Requests whose answer nobody got: all that went out, but for those answered by an error and the one that counts. */
-async function reissuedOf({ blobs }: Parts, key: string): Promise<number> {
-  // A first try has no earlier ones.
-  if (Context.current().info.attempt === 1) return 0;
-  const names = await blobs.list(asksOf(key));
-  const answered = names.filter((name) => name.endsWith('.answered')).length;
-  return Math.max(0, names.length - 2 * answered - 1);
-}
-
-const asksOf = (key: string): string => `asks/${sha256(key)}/`;
 
 async function openingOf({ documents }: Parts, context: AgentContext): Promise<TrajectoryEntry[]> {
-  const { task } = await documents.get(PackedTask, context.taskRef);
   const { systemPrompt } = context.model.settings;
-  const prompt: TrajectoryEntry = { type: 'prompt', text: task.prompt ?? '' };
-  return systemPrompt === undefined ? [prompt] : [{ type: 'system', text: systemPrompt }, prompt];
+  const system: TrajectoryEntry[] =
+    systemPrompt === undefined ? [] : [{ type: 'system', text: systemPrompt }];
+  if (context.promptRef !== undefined) {
+    const { entries } = await documents.get(Opening, context.promptRef);
+    return [...system, ...entries];
+  }
+  const { task } = await documents.get(PackedTask, context.taskRef);
+  return [...system, { type: 'prompt', text: task.prompt ?? '' }];
 }
 
 /** Of a reply, what a rollout decides by. What is as usual is left out: every field is kept in a history. */

@@ -12,7 +12,13 @@ async function messageOf(blobs: BlobStore, entry: TrajectoryEntry): Promise<Mode
   switch (entry.type) {
     case 'system':
       return { role: 'system', text: entry.text };
-    case 'prompt':
+    case 'prompt': {
+      if (entry.role === 'assistant') return { role: 'assistant', text: entry.text, toolCalls: [] };
+      const images = await Promise.all((entry.images ?? []).map((part) => partOf(blobs, part)));
+      const text: ModelPart[] =
+        entry.text === '' && images.length > 0 ? [] : [{ type: 'text', text: entry.text }];
+      return { role: 'user', parts: [...text, ...images] };
+    }
     case 'person':
       return { role: 'user', parts: [{ type: 'text', text: entry.text }] };
     case 'reply':

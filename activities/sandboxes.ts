@@ -5,15 +5,9 @@ import { forkChildKey, sandboxIdOf } from '../denv/ids';
 import { toFinalFailure } from './failures';
 import { activity, held } from './heartbeat';
 import type { Parts } from './parts';
+import { factsOf, refuseUnclear } from './task-facts';
+import type { TaskFacts } from './task-facts';
 import { sendTrees } from './trees';
-
-/** What a rollout needs to know of its task; the rest stays in the blob store. */
-export interface TaskFacts {
-  setupCommands: number;
-  solutionCommands: number;
-  verifyTimeoutS: number;
-  noVerdict: 'unscored' | 'zero';
-}
 
 export interface StartedSandbox {
   sandboxId: string;
@@ -39,14 +33,25 @@ export interface ForkVersionInput extends CreateSandboxInput {
   version: string;
 }
 
+export interface TakeSnapshotInput {
+  key: string;
+  sandboxId: string;
+  rolloutId: string;
+  leaseS: number;
+}
+
 export function sandboxActivities({ denv, blobs, documents, owner }: Parts) {
   const labels = (rolloutId: string): Labels => ({ owner, rolloutId });
 
   function createRequest(packed: PackedTask, input: CreateSandboxInput): CreateSandboxRequest {
     const { files: _paths, ...environment } = packed.task.environment;
+    const controller =
+      environment.controller ?? (packed.task.hud ? { kind: 'hud' as const } : null);
     return {
       ...environment,
-      egress: 'deny',
+      ...(controller ? { controller } : {}),
+      // What runs at an address is somebody else's, its network too.
+      ...(environment.address === undefined ? { egress: 'deny' as const } : {}),
       labels: labels(input.rolloutId),
       leaseS: input.leaseS,
     };
@@ -61,9 +66,10 @@ export function sandboxActivities({ denv, blobs, documents, owner }: Parts) {
     createSandbox: activity(
       async (input: CreateSandboxInput, signal: AbortSignal): Promise<StartedSandbox> => {
         const packed = await documents.get(PackedTask, input.taskRef);
+        refuseUnclear(packed.task);
         const request = createRequest(packed, input);
         const sandbox = await held(denv, null, input.key, () =>
-          sendTrees(blobs, packed.environmentFiles, (files) =>
+          sendTrees({ denv, blobs, signal }, packed.environmentFiles, (files) =>
             denv.createSandbox({ ...request, ...files }, { key: input.key, signal }),
           ),
         );
@@ -71,15 +77,33 @@ export function sandboxActivities({ denv, blobs, documents, owner }: Parts) {
       },
     ),
 
-    /** Starts one sandbox from a version, services and data as they were there. Idempotent by `key`. */
+    /**
+     * Starts one sandbox from a version, services and data as they were there. Idempotent by `key`.
+     * @throws InvalidRequest (final) the task is a HUD task
+     */
     forkVersion: activity(
       async (input: ForkVersionInput, signal: AbortSignal): Promise<StartedSandbox> => {
         const packed = await documents.get(PackedTask, input.taskRef);
+        refuseFork(packed);
         const request = { count: 1, labels: labels(input.rolloutId), leaseS: input.leaseS };
         const reply = await held(denv, null, input.key, () =>
           denv.forkVersion(input.version, request, { key: input.key, signal }),
         );
         return { ...started(onlyChild(reply), packed), version: input.version };
+      },
+    ),
+
+    /**
+     * Freezes a sandbox as it is now; one that has stopped too. Idempotent by `key`.
+     * @throws SandboxNotFound, CapabilityMissing (final)
+     */
+    takeSnapshot: activity(
+      async (input: TakeSnapshotInput, signal: AbortSignal): Promise<{ version: string }> => {
+        const { key, sandboxId } = input;
+        const version = await held(denv, input, key, () =>
+          denv.snapshot(sandboxId, { labels: labels(input.rolloutId) }, { key, signal }),
+        );
+        return { version: version.id };
       },
     ),
 
@@ -104,13 +128,17 @@ function started(sandbox: Sandbox, { task }: PackedTask): StartedSandbox {
   return {
     sandboxId: sandbox.id,
     version: sandbox.version,
-    task: {
-      setupCommands: task.setup?.length ?? 0,
-      solutionCommands: task.solution?.length ?? 0,
-      verifyTimeoutS: task.verifier?.timeoutS ?? 600,
-      noVerdict: task.verifier?.noVerdict ?? 'unscored',
-    },
+    task: factsOf(task),
   };
+}
+
+/** The task of a HUD environment lives in its process: a fork would have the files, and no task. */
+function refuseFork({ task }: PackedTask): void {
+  if (!task.hud) return;
+  throw new DenvError(
+    'invalid_request',
+    `task ${task.id} is a HUD task: its sandbox cannot be started from a version taken in it, since the task lives in memory`,
+  );
 }
 
 function onlyChild(reply: ForkReply): Sandbox {

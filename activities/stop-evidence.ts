@@ -29,3 +29,10 @@ export async function withEvidence<T>(
     });
   }
 }
+
+/** What ended a sandbox, when that was something in it; null for any other error. */
+export function stoppedInside(error: unknown): StopEvidence | null {
+  if (!(error instanceof DenvError) || error.code !== 'sandbox_stopped') return null;
+  const parsed = StopEvidence.safeParse(error.details?.stopped);
+  return parsed.success && parsed.data.by === 'inside' ? parsed.data : null;
+}

@@ -21,6 +21,8 @@ export const AgentContext = z.object({
   taskRef: z.string(),
   model: ModelChoice,
   tools: z.array(Tool),
+  /** Blob ref of the Opening that a HUD environment gave; the task's own prompt where it is left out. */
+  promptRef: z.string().optional(),
 });
 export type AgentContext = z.infer<typeof AgentContext>;
 
@@ -29,6 +31,7 @@ export interface ListToolsInput {
   sandboxId: string;
   taskRef: string;
   model: ModelChoice;
+  promptRef?: string;
   timeoutS: number;
 }
 
@@ -45,7 +48,13 @@ export function toolActivities({ denv, documents }: Parts) {
     listTools: activity(
       async (input: ListToolsInput, signal: AbortSignal): Promise<{ agentRef: string }> => {
         const tools = await listTools(denv, input, signal);
-        const context: AgentContext = { taskRef: input.taskRef, model: input.model, tools };
+        const { taskRef, model, promptRef } = input;
+        const context: AgentContext = {
+          taskRef,
+          model,
+          tools,
+          ...(promptRef === undefined ? {} : { promptRef }),
+        };
         return { agentRef: await documents.put(context) };
       },
     ),

@@ -62,6 +62,8 @@ export const TrajectoryEntry = z.discriminatedUnion('type', [
     type: z.literal('prompt'),
     text: z.string(),
     role: z.enum(['user', 'assistant']).optional(),
+    /** Shown after the text. */
+    images: z.array(ContentPart).optional(),
   }),
   z.object({ type: z.literal('person'), step: z.number(), text: z.string() }),
   z.object({ type: z.literal('reply'), step: z.number(), reply: ModelReply }),

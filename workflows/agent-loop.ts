@@ -4,18 +4,22 @@ import type { RolloutInput, StopReason } from '../contracts/rollout';
 import { activitiesFor } from './activity-options';
 import { troubleOf } from './failures';
 import { callsKey, modelKey } from './keys';
-import { defaultToolTimeoutS, leaseOf, limitMet, secondsLeft } from './limits';
+import {
+  defaultToolTimeoutS,
+  leaseOf,
+  limitMet,
+  modelLimitsOf,
+  runEndsAtMs,
+  secondsLeft,
+} from './limits';
 import { whilePaused } from './pause';
 import { runSolution } from './solution';
-import { charge, worldOf } from './state';
+import { charge, noteIds, toMs, worldOf } from './state';
 import type { RolloutState } from './state';
 import { makeToolCalls } from './tool-calls';
 
 /** `continue`: the agent is not done, but the history is full; the loop goes on in the next run. */
 export type LoopEnd = StopReason | 'continue';
-
-const defaultModelTimeoutS = 600;
-const defaultModelWaitS = 900;
 
 /** The agent at work: until it is done, a limit is met or its sandbox is lost. What it wrote last is in the trajectory then. */
 export async function agentLoop(input: RolloutInput, state: RolloutState): Promise<LoopEnd> {
@@ -49,7 +53,8 @@ async function modelLoop(input: RolloutInput, state: RolloutState): Promise<Loop
     takeMessages(state);
 
     const spent = { ...state.spent };
-    const turn = await runStep(input, state);
+    const workS = secondsLeft(input, state);
+    const turn = await runStep(input, state, workS);
     if (typeof turn === 'string') return turn;
     if (turn.finishReason === 'refused') return 'refused';
     if (turn.malformed) return 'malformed_tool_call';
@@ -59,7 +64,11 @@ async function modelLoop(input: RolloutInput, state: RolloutState): Promise<Loop
       state.lastWord = turn.finishReason === 'length' ? 'max_tokens' : 'done';
       continue;
     }
-    const end = await makeToolCalls(input, state, { turn, spent });
+    const end = await makeToolCalls(input, state, {
+      turn,
+      spent,
+      endsAtWorkedS: toMs(spent.workedS + workS),
+    });
     if (end) return end;
   }
 }
@@ -68,12 +77,15 @@ async function modelLoop(input: RolloutInput, state: RolloutState): Promise<Loop
  * One step, with its model call charged; of its tool calls, `makeToolCalls` makes what is left. Returns the stop reason when the
  * model will not, or cannot, answer this transcript.
  */
-async function runStep(input: RolloutInput, state: RolloutState): Promise<StepOutput | StopReason> {
+async function runStep(
+  input: RolloutInput,
+  state: RolloutState,
+  workS: number,
+): Promise<StepOutput | StopReason> {
   const step = state.step + 1;
   const { agentRef, sandboxId } = worldOf(state);
-  const waitS = input.modelWaitS ?? defaultModelWaitS;
-  const timeoutS = input.modelTimeoutS ?? defaultModelTimeoutS;
-  const workS = secondsLeft(input, state);
+  const { waitS, timeoutS } = modelLimitsOf(input);
+  const endsAtMs = runEndsAtMs(input, state);
   let turn: StepOutput;
   try {
     // The last request may go out at the very end of the wait.
@@ -92,10 +104,12 @@ async function runStep(input: RolloutInput, state: RolloutState): Promise<StepOu
       checkpoint: checkpointAt(input, step),
       secondsLeft: workS,
       toolTimeoutS: input.limits.toolTimeoutS ?? defaultToolTimeoutS,
+      ...(endsAtMs === null ? {} : { runEndsAtMs: endsAtMs }),
     });
   } catch (error) {
     if (isCancellation(error)) throw error;
     const { failure } = troubleOf(error, 'loop');
+    if (failure.type === 'RunTimeout') return 'run_timeout';
     if (failure.type !== 'ContextOverflow' && failure.type !== 'ModelRefused') throw error;
     state.agentFailure = failure;
     return failure.type === 'ModelRefused' ? 'refused' : 'context_overflow';
@@ -120,6 +134,7 @@ function chargeTurn(state: RolloutState, turn: StepOutput): void {
   state.spent.tokens += promptTokens + completionTokens;
   state.spent.costUsd += turn.costUsd ?? 0;
   charge(state, turn.durationS);
+  if (turn.ids) noteIds(state, turn.ids);
   state.usage.promptTokens += promptTokens;
   state.usage.completionTokens += completionTokens;
   if (turn.costUsd !== null) state.usage.costUsd = (state.usage.costUsd ?? 0) + turn.costUsd;

@@ -11,6 +11,8 @@ export const worldKey = ({ rolloutId, attempt, restores }: Place): string =>
 
 export const createKey = (place: Place): string => `${worldKey(place)}/create`;
 export const restoreKey = (place: Place): string => `${worldKey(place)}/restore`;
+export const startTaskKey = (place: Place): string => `${worldKey(place)}/start`;
+export const snapshotKey = (place: Place): string => `${worldKey(place)}/snapshot`;
 export const toolsKey = (place: Place): string => `${worldKey(place)}/tools`;
 
 export const commandKey = (place: Place, list: 'setup' | 'solution', index: number): string =>
@@ -26,3 +28,6 @@ export const modelKey = ({ rolloutId, attempt }: Place, step: number): string =>
 
 export const verifyKey = (place: Place, what: number | 'start'): string =>
   `${worldKey(place)}/verify/${what}`;
+
+export const gradeKey = (place: Place, grader: string): string =>
+  `${worldKey(place)}/grade/${grader}`;

@@ -2,6 +2,7 @@ import type { RolloutInput, StopReason } from '../contracts/rollout';
 import { troubleOf } from './failures';
 import type { Trouble } from './failures';
 import { defaultMaxAttempts } from './limits';
+import { worldOf } from './state';
 import type { RolloutState } from './state';
 import { keepCheckpoint } from './step-work';
 import type { StepWork } from './step-work';
@@ -16,7 +17,7 @@ export type Recovery =
 
 /**
  * What to do about a tool call that gave no reply. What cannot be mended here is thrown on, and a new attempt follows or not by
- * its class.
+ * its class. A HUD task lives in its sandbox's memory, so no version has it and nothing is restored.
  */
 export async function recover(
   input: RolloutInput,
@@ -25,8 +26,10 @@ export async function recover(
   error: unknown,
 ): Promise<Recovery> {
   const trouble = troubleOf(error, 'loop');
+  const { hud } = worldOf(state).task;
   switch (trouble.failure.type) {
     case 'OutcomeUnknown':
+      if (hud) throw error;
       return afterUnknown(input, state, work, { trouble, error });
     case 'SandboxStopped':
       return trouble.details.evidence?.by === 'outside'
@@ -75,7 +78,7 @@ async function afterHostLoss(
   work: StepWork,
   { trouble, error }: Thrown,
 ): Promise<Recovery> {
-  if (state.hostRestored) throw error;
+  if (state.hostRestored || worldOf(state).task.hud) throw error;
   if (trouble.details.version) keepCheckpoint(state, work, trouble.details.version);
   const why = 'the host lost the sandbox';
   if (work.version !== null) {

@@ -28,8 +28,8 @@ export function resultOf(
     trajectory: state.head,
     checkpoints: state.checkpoints,
     verdicts: state.verdicts,
-    grades: [],
-    tokens: null,
+    grades: state.grades,
+    tokens: state.tokens,
     lineage: {
       parentRolloutId: input.from?.parentRolloutId ?? null,
       step: input.from?.step ?? null,

@@ -13,13 +13,13 @@ import type { RolloutInput, RolloutResult } from '../contracts/rollout';
 import { activitiesFor } from './activity-options';
 import { agentLoop } from './agent-loop';
 import { failed, troubleOf } from './failures';
+import { grade } from './grading';
 import { handleMessages } from './handlers';
-import { defaultMaxAttempts } from './limits';
+import { defaultMaxAttempts, timeoutFailure } from './limits';
 import { resultOf } from './result';
 import { endAttributes } from './search-attributes';
 import { beginAttempt, initialState } from './state';
 import type { RolloutEnding, RolloutState } from './state';
-import { judge } from './verdict';
 import { closeSandboxes, openWorld } from './worlds';
 
 /**
@@ -28,7 +28,9 @@ import { closeSandboxes, openWorld } from './worlds';
  * before that. Ends as Cancelled when it was cancelled, with its result recorded all the same.
  */
 export async function rollout(input: RolloutInput, carried?: RolloutState): Promise<RolloutResult> {
-  const state = carried ?? initialState(input, workflowInfo().startTime.toISOString());
+  const fresh = initialState(input, workflowInfo().startTime.toISOString());
+  // A run that an earlier version of this code began knows fewer fields.
+  const state = { ...fresh, ...carried };
   const scope = new CancellationScope();
   handleMessages(state, () => scope.cancel());
 
@@ -60,7 +62,8 @@ async function attempts(
       const end = await agentLoop(input, state);
       if (end === 'continue') return end;
       state.stopReason = end;
-      const ending = await judge(input, state);
+      state.agentFailure ??= timeoutFailure(input, end);
+      const ending = await grade(input, state);
       endAttempt(state, ending.failure);
       return ending;
     } catch (error) {

@@ -3,7 +3,7 @@ import type { RolloutInput, StopReason } from '../contracts/rollout';
 import { activitiesFor } from './activity-options';
 import { troubleOf } from './failures';
 import { commandKey } from './keys';
-import { leaseOf, secondsLeft, toolTimeoutS } from './limits';
+import { leaseOf, timeUp, toolTimeoutS } from './limits';
 import { charge, worldOf } from './state';
 import type { RolloutState } from './state';
 
@@ -14,7 +14,8 @@ import type { RolloutState } from './state';
 export async function runSolution(input: RolloutInput, state: RolloutState): Promise<StopReason> {
   const { sandboxId, task } = worldOf(state);
   for (let index = 0; index < task.solutionCommands; index += 1) {
-    if (secondsLeft(input, state) <= 0) return 'agent_timeout';
+    const limit = timeUp(input, state);
+    if (limit) return limit;
     const timeoutS = toolTimeoutS(input, state);
     try {
       const done = await activitiesFor('run', `solution ${index}`, timeoutS).runCommand({

@@ -1,15 +1,18 @@
-import type { SandboxOrigin, TaskFacts } from '../activities/sandboxes';
+import type { SandboxOrigin } from '../activities/sandboxes';
+import type { TaskFacts } from '../activities/task-facts';
 import type { PendingEntry } from '../activities/trajectory';
 import type {
   AttemptResult,
   Checkpoint,
   Failure,
+  GradeResult,
   Outcome,
   RolloutInput,
   RolloutResult,
   RolloutStatus,
   Stage,
   StopReason,
+  TokenCheck,
   VerdictResult,
 } from '../contracts/rollout';
 
@@ -21,6 +24,8 @@ export interface World {
   task: TaskFacts;
   /** Set once the controller has told its tools. */
   agentRef: string | null;
+  /** Of a HUD task, once it was started: blob ref of its prompt, null when it gave none. */
+  promptRef?: string | null;
 }
 
 /**
@@ -44,6 +49,8 @@ export interface RolloutState {
   sandboxId: string;
   /** Tool calls of this attempt: before the first, a broken controller is nobody's doing. */
   callsInAttempt: number;
+  /** When this attempt's sandbox was ready. */
+  readyAtMs: number | null;
 
   step: number;
   head: string;
@@ -58,6 +65,8 @@ export interface RolloutState {
   checkpoints: Checkpoint[];
   attempts: AttemptResult[];
   verdicts: VerdictResult[];
+  grades: GradeResult[];
+  tokens: TokenCheck | null;
   restored: RolloutResult['lineage']['restored'];
   /** A host that loses a sandbox again and again is not worked around for ever. */
   hostRestored: boolean;
@@ -80,6 +89,9 @@ export interface RolloutEnding {
 /** About 100 KB in the carried state. */
 const keptCheckpoints = 400;
 
+/** Of the steps whose token ids do not fit, the first so many are named: with one broken, a rollout is not to be trained on. */
+const keptBroken = 1000;
+
 export function initialState(input: RolloutInput, startedAt: string): RolloutState {
   const { from } = input;
   return {
@@ -94,6 +106,7 @@ export function initialState(input: RolloutInput, startedAt: string): RolloutSta
     open: [],
     sandboxId: '',
     callsInAttempt: 0,
+    readyAtMs: null,
     // A checkpoint is taken before its step, which the continuation makes anew.
     step: from ? from.step - 1 : 0,
     head: from?.trajectory ?? '',
@@ -106,6 +119,8 @@ export function initialState(input: RolloutInput, startedAt: string): RolloutSta
     checkpoints: [],
     attempts: [],
     verdicts: [],
+    grades: [],
+    tokens: null,
     restored: [],
     hostRestored: false,
     lastWord: null,
@@ -127,10 +142,13 @@ export function beginAttempt(state: RolloutState, input: RolloutInput): void {
   state.restores = 0;
   state.world = null;
   state.callsInAttempt = 0;
+  state.readyAtMs = null;
   state.stage = 'create';
   state.head = input.from?.trajectory ?? '';
   state.pending = [];
   state.checkpoints = [];
+  state.tokens = null;
+  state.grades = [];
   state.lastWord = null;
   state.stopReason = null;
   state.agentFailure = null;
@@ -143,6 +161,14 @@ export function charge({ spent }: RolloutState, seconds: number): void {
 
 /** Time is counted in whole milliseconds, however it is summed up. */
 export const toMs = (seconds: number): number => Math.round(seconds * 1000) / 1000;
+
+/** Counts a turn that came with token ids. */
+export function noteIds(state: RolloutState, ids: 'extend' | 'broken'): void {
+  state.tokens ??= { turns: 0, broken: [] };
+  state.tokens.turns += 1;
+  const { broken } = state.tokens;
+  if (ids === 'broken' && broken.length < keptBroken) broken.push(state.step);
+}
 
 export function addCheckpoint(state: RolloutState, checkpoint: Checkpoint): void {
   state.checkpoints.push(checkpoint);

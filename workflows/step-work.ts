@@ -9,6 +9,8 @@ export interface StepWork {
   turn: StepOutput;
   /** Spent before the reply: what a continuation from before this step has already used. */
   spent: Checkpoint['spent'];
+  /** Working time at which the step has used all that it was given: the same for an activity that makes its calls. */
+  endsAtWorkedS: number;
   /** Version taken before the step's first call. */
   version: string | null;
   observations: PendingEntry[];

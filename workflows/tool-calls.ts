@@ -5,9 +5,9 @@ import type { RolloutInput, StopReason } from '../contracts/rollout';
 import { activitiesFor } from './activity-options';
 import { failed } from './failures';
 import { callsKey, modelKey } from './keys';
-import { leaseOf, secondsLeft, toolTimeoutS } from './limits';
+import { defaultToolTimeoutS, leaseOf, timeUp } from './limits';
 import { recover } from './recover';
-import { charge, worldOf } from './state';
+import { charge, toMs, worldOf } from './state';
 import type { RolloutState } from './state';
 import { keepCheckpoint } from './step-work';
 import type { StepWork } from './step-work';
@@ -19,7 +19,7 @@ import type { StepWork } from './step-work';
 export async function makeToolCalls(
   input: RolloutInput,
   state: RolloutState,
-  reply: Pick<StepWork, 'turn' | 'spent'>,
+  reply: Pick<StepWork, 'turn' | 'spent' | 'endsAtWorkedS'>,
 ): Promise<StopReason | null> {
   const work: StepWork = { ...reply, version: null, observations: [], charged: 0, restores: 0 };
   for (const done of work.turn.made ?? []) {
@@ -29,10 +29,8 @@ export async function makeToolCalls(
   let { trouble } = work.turn;
   let end: StopReason | null = null;
   while (end === null && work.observations.length < work.turn.tools.length) {
-    if (secondsLeft(input, state) <= 0) {
-      end = 'agent_timeout';
-      break;
-    }
+    end = timeUp(input, state) ?? (stepLeft(state, work) <= 0 ? 'run_timeout' : null);
+    if (end) break;
     try {
       countCall(state, work);
       if (trouble) throw failed(trouble.type, trouble.message, trouble.details);
@@ -56,7 +54,8 @@ function makeOne(
 ): Promise<CallToolOutput> {
   const { step } = state;
   const index = work.observations.length;
-  const timeoutS = toolTimeoutS(input, state);
+  const toolTimeoutS = input.limits.toolTimeoutS ?? defaultToolTimeoutS;
+  const timeoutS = Math.min(toolTimeoutS, stepLeft(state, work));
   const checkpoint = work.version === null && work.turn.checkpoint;
   const summary = `step ${step} call ${index}: ${work.turn.tools[index]}`;
   return activitiesFor('run', summary, timeoutS).callTool({
@@ -71,6 +70,10 @@ function makeOne(
     ...(checkpoint ? { snapshot: 'before' as const } : {}),
   });
 }
+
+/** Seconds left to the step, by what was charged for it and not by a clock: a call that is asked for again has the same limit. */
+const stepLeft = ({ spent }: RolloutState, { endsAtWorkedS }: StepWork): number =>
+  toMs(endsAtWorkedS - spent.workedS);
 
 /** Counts the next call, before it is known how it ends. */
 function countCall(state: RolloutState, work: StepWork): void {

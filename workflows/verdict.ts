@@ -1,7 +1,10 @@
 import { isCancellation, log } from '@temporalio/workflow';
+import type { GraderFacts } from '../activities/task-facts';
 import type { RolloutInput, VerdictResult } from '../contracts/rollout';
 import { activitiesFor } from './activity-options';
 import { troubleOf } from './failures';
+import { resultOf } from './graders';
+import type { Graded } from './graders';
 import { verifyKey } from './keys';
 import { worldOf } from './state';
 import type { RolloutEnding, RolloutState } from './state';
@@ -9,30 +12,66 @@ import type { RolloutEnding, RolloutState } from './state';
 /** How often a verifier without a verdict is run again on the same version. */
 const moreTries = 2;
 
-/**
- * Has what the agent left judged, and decides what that counts as. A verifier that gives no verdict runs twice more on the very
- * same version, then on the untouched start version: a verdict there says that the submission is why there was none.
- */
+type Target = { sandboxId: string } | { version: string };
+
+const theVerifier: Omit<GraderFacts, 'timeoutS'> = {
+  name: 'verify',
+  kind: 'verify',
+  weight: 1,
+  index: null,
+  criteria: 0,
+  counts: true,
+};
+
+/** Has the task's verifier alone judge what the agent left, and decides what that counts as. */
 export async function judge(input: RolloutInput, state: RolloutState): Promise<RolloutEnding> {
   state.stage = 'verify';
-  const { sandboxId, startVersion, task } = worldOf(state);
-  let verdict = await verify(input, state, 0, { sandboxId }, 'submission');
+  const { sandboxId, task } = worldOf(state);
+  const grader = { ...theVerifier, timeoutS: task.verifyTimeoutS };
+  const graded = await runVerifier(input, state, { grader, target: { sandboxId } });
+  const { result, failure, submissionCaused } = graded;
+  const { reward, rewards } = result;
+  state.grades = [result];
+  return reward === null
+    ? { outcome: 'unscored', reward, rewards: {}, failure, submissionCaused }
+    : {
+        outcome: 'scored',
+        reward,
+        rewards,
+        failure: failure ?? state.agentFailure,
+        submissionCaused,
+      };
+}
+
+/**
+ * The verdict on what the agent left. A verifier that gives none runs twice more on the very same version, then on the untouched
+ * start version: a verdict there says that the submission is why there was none.
+ */
+export async function runVerifier(
+  input: RolloutInput,
+  state: RolloutState,
+  { grader, target }: { grader: GraderFacts; target: Target },
+): Promise<Graded> {
+  const { startVersion, task } = worldOf(state);
+  let verdict = await verify(input, state, 0, target, 'submission');
   const { version } = verdict;
   for (let again = 1; verdict.verdict === 'none' && again <= moreTries; again += 1) {
     verdict = await verify(input, state, again, { version }, 'submission');
   }
-  if (verdict.verdict !== 'none') return scored(state, verdict);
+  const { reward, rewards, evidenceRef, summary } = verdict;
+  const said = { reward, rewards, evidenceRef, summary };
+  if (verdict.verdict !== 'none') {
+    return { grader, result: resultOf(grader, said), failure: null, submissionCaused: false };
+  }
 
   const submissionCaused = await startHasVerdict(input, state, startVersion);
-  const failure = {
-    class: 'verifier' as const,
-    type: 'VerifierFailed',
-    stage: 'verify' as const,
-    message: verdict.summary,
+  const zero = submissionCaused && task.noVerdict === 'zero';
+  return {
+    grader,
+    result: resultOf(grader, { ...said, reward: zero ? 0 : null, rewards: {} }),
+    failure: { class: 'verifier', type: 'VerifierFailed', stage: 'verify', message: summary },
+    submissionCaused,
   };
-  return submissionCaused && task.noVerdict === 'zero'
-    ? { outcome: 'scored', reward: 0, rewards: {}, failure, submissionCaused }
-    : { outcome: 'unscored', reward: null, rewards: {}, failure, submissionCaused };
 }
 
 /** A question about whose fault it is: what goes wrong here changes nothing else. */
@@ -57,7 +96,7 @@ async function verify(
   input: RolloutInput,
   state: RolloutState,
   what: number | 'start',
-  target: { sandboxId: string } | { version: string },
+  target: Target,
   of: VerdictResult['of'],
 ): Promise<VerdictResult> {
   const { verifyTimeoutS } = worldOf(state).task;
@@ -71,11 +110,3 @@ async function verify(
   state.verdicts.push(verdict);
   return verdict;
 }
-
-const scored = (state: RolloutState, { reward, rewards }: VerdictResult): RolloutEnding => ({
-  outcome: 'scored',
-  reward,
-  rewards,
-  failure: state.agentFailure,
-  submissionCaused: false,
-});

@@ -3,7 +3,7 @@ import type { SandboxOrigin, StartedSandbox } from '../activities/sandboxes';
 import type { RolloutInput } from '../contracts/rollout';
 import { activitiesFor } from './activity-options';
 import { failed, troubleOf } from './failures';
-import { commandKey, createKey, restoreKey, toolsKey } from './keys';
+import { commandKey, createKey, restoreKey, startTaskKey, toolsKey } from './keys';
 import { defaultToolTimeoutS, leaseOf } from './limits';
 import { worldOf } from './state';
 import type { RolloutState, World } from './state';
@@ -11,9 +11,23 @@ import type { RolloutState, World } from './state';
 /** A list of tools comes at once or not at all. */
 const toolsTimeoutS = 60;
 
-/** Brings the sandbox up to where the agent may begin: create → ready → setup. Does what is left of it, when called again. */
+/**
+ * Brings the sandbox up to where the agent may begin: create → ready → setup. A HUD environment is ready only once its task has
+ * started. Does what is left of it, when called again.
+ */
 export async function openWorld(input: RolloutInput, state: RolloutState): Promise<void> {
   const world = state.world ?? (await start(input, state));
+  if (!world.task.hud) await listTools(input, state, world);
+  // A continuation starts from a version in which set-up was done.
+  if (state.stage !== 'loop' && !input.from) await setUp(input, state, world);
+  if (world.task.hud) {
+    await startTask(input, state, world);
+    await listTools(input, state, world);
+  }
+  state.stage = 'loop';
+}
+
+async function listTools(input: RolloutInput, state: RolloutState, world: World): Promise<void> {
   if (input.agent === 'model' && world.agentRef === null) {
     state.stage = 'ready';
     const { agentRef } = await activitiesFor('run', 'ready: tools', toolsTimeoutS).listTools({
@@ -21,13 +35,27 @@ export async function openWorld(input: RolloutInput, state: RolloutState): Promi
       sandboxId: world.sandboxId,
       taskRef: input.taskRef,
       model: input.model,
+      ...(world.promptRef ? { promptRef: world.promptRef } : {}),
       timeoutS: toolsTimeoutS,
     });
     world.agentRef = agentRef;
   }
-  // A continuation starts from a version in which set-up was done.
-  if (state.stage !== 'loop' && !input.from) await setUp(input, state, world);
-  state.stage = 'loop';
+}
+
+async function startTask(input: RolloutInput, state: RolloutState, world: World): Promise<void> {
+  const { hud } = world.task;
+  if (!hud || world.promptRef !== undefined) return;
+  state.stage = 'setup';
+  const { startTimeoutS: timeoutS } = hud;
+  const { promptRef } = await activitiesFor('run', 'setup: start task', timeoutS).startTask({
+    key: startTaskKey(state),
+    sandboxId: world.sandboxId,
+    leaseS: leaseOf(input),
+    taskRef: input.taskRef,
+    timeoutS,
+    needsPrompt: input.agent === 'model',
+  });
+  world.promptRef = promptRef;
 }
 
 async function start(input: RolloutInput, state: RolloutState): Promise<World> {
@@ -112,6 +140,7 @@ function enter(
   rest: Pick<World, 'agentRef' | 'startVersion'>,
 ): World {
   state.world = { sandboxId, task, ...rest };
+  state.readyAtMs ??= Date.now();
   state.sandboxId = sandboxId;
   return state.world;
 }

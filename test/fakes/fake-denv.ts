@@ -5,6 +5,7 @@ import type {
   ExecReply,
   ExecRequest,
   ForkRequest,
+  HudErrorKind,
   Sandbox,
   SnapshotRequest,
   StopEvidence,
@@ -65,6 +66,25 @@ export const textReply = (text: string, more: Partial<CallReply> = {}): CallRepl
   ...more,
 });
 
+/** A controller's own error of `hud/start` or `hud/grade`. */
+export const hudError = (kind: HudErrorKind, message: string): CallReply => ({
+  error: { code: -32_000, message, data: { kind } },
+  timedOut: false,
+  durationS: 0.1,
+});
+
+export const hudResult = (result: Record<string, unknown>): CallReply => ({
+  result,
+  timedOut: false,
+  durationS: 0.1,
+});
+
+/** What `hud/grade` answers: the actor's frame, and that of the task's own verifier. */
+export const hudGrade = (
+  grade: Record<string, unknown>,
+  verifier: Record<string, unknown> | null = null,
+): CallReply => hudResult({ grade, verifier });
+
 export const evidence = (
   version: string,
   more: Partial<VerifyReply['evidence']> = {},
@@ -105,7 +125,8 @@ export const noVerdict = (version: string): VerifyReply => ({
 
 /**
  * A denv server in memory. A key has one effect, as on the real one; refusals before an effect are not kept. Sandboxes hold a log
- * of lines; versions freeze it, forks start from it. `handlers` replace what an operation does.
+ * of lines; versions freeze it, forks start from it. `handlers` replace what an operation does. A sandbox has one `hud/start` and
+ * one `hud/grade` in its life, whatever a handler answers.
  */
 export class FakeDenv {
   readonly sandboxes = new Map<string, Sandbox>();
@@ -114,6 +135,8 @@ export class FakeDenv {
   /** Every effect that began, in order: `<kind> <key>`. */
   readonly effects: string[] = [];
   readonly cancelled: string[] = [];
+  /** Keys of the one start and the one grade of each sandbox. */
+  readonly hud = new Map<string, { start?: string; grade?: string }>();
   readonly deleted: string[] = [];
   /** Create requests by key, for their labels and bodies. */
   readonly created = new Map<string, CreateSandboxRequest>();
@@ -293,6 +316,7 @@ export class FakeDenv {
     context: FakeContext,
     version: string | undefined,
   ): Promise<CallReply> {
+    this.#refuseSecond(request, context);
     try {
       const answer = await this.handlers.call?.(request, context);
       if (answer) return answer;
@@ -305,9 +329,24 @@ export class FakeDenv {
     if (request.method === 'tools/list') {
       return { result: { tools: fakeTools }, timedOut: false, durationS: 0.01 };
     }
+    if (request.method === 'hud/start') return hudResult({ prompt: 'Mend it, says HUD.' });
+    if (request.method === 'hud/grade') return hudGrade({ score: 1 });
     const params = request.params as { name: string; arguments: { line?: string } };
     if (params.name === 'write') context.log.push(params.arguments.line ?? '');
     return textReply(context.log.join('\n'));
+  }
+
+  #refuseSecond({ method }: CallRequest, { key, sandboxId }: FakeContext): void {
+    if (method !== 'hud/start' && method !== 'hud/grade') return;
+    const once = method === 'hud/start' ? 'start' : 'grade';
+    const had = this.hud.get(sandboxId) ?? {};
+    if (had[once] !== undefined || (once === 'grade' && had.start === undefined)) {
+      throw new DenvError(
+        'invalid_request',
+        `${method} in ${sandboxId}: ${had[once] ?? 'no start'}`,
+      );
+    }
+    this.hud.set(sandboxId, { ...had, [once]: key });
   }
 
   #exec(request: ExecRequest, context: FakeContext): ExecReply {
