@@ -63,7 +63,7 @@ export function anthropicReplyOf(
     (usage?.input_tokens ?? 0) +
     (usage?.cache_creation_input_tokens ?? 0) +
     (usage?.cache_read_input_tokens ?? 0);
-  const signed = content.some((block) => /thinking$/.test(block.type));
+  const signed = content.some((block) => block.type.endsWith('thinking'));
   return {
     text: blocks.flatMap((block) => (block.type === 'text' ? [block.text] : [])).join(''),
     toolCalls,

@@ -9,8 +9,11 @@ const ChatToolCall = z.looseObject({
   function: z.looseObject({ name: z.string().nullish(), arguments: z.unknown() }).nullish(),
 });
 
+const tokenIds = z.array(z.number().int()).nullish();
+
 const ChatCompletion = z.looseObject({
   model: z.string().nullish(),
+  prompt_token_ids: tokenIds,
   choices: z
     .array(
       z.looseObject({
@@ -19,12 +22,14 @@ const ChatCompletion = z.looseObject({
           content: z.string().nullish(),
           refusal: z.string().nullish(),
           tool_calls: z.array(ChatToolCall).nullish(),
+          prompt_token_ids: tokenIds,
+          token_ids: tokenIds,
         }),
         logprobs: z
           .looseObject({ content: z.array(z.looseObject({ logprob: z.number() })).nullish() })
           .nullish(),
-        /** As vLLM and its kin give them when asked. */
-        token_ids: z.array(z.number()).nullish(),
+        prompt_token_ids: tokenIds,
+        token_ids: tokenIds,
       }),
     )
     .min(1),
@@ -33,9 +38,12 @@ const ChatCompletion = z.looseObject({
     .nullish(),
 });
 
+type ChatCompletion = z.infer<typeof ChatCompletion>;
+
 /**
  * A chat completion as a ModelReply. What is kept: text, tool calls, usage, and token ids and log-probabilities when given.
- * @throws ModelError ModelUnavailable when the body is not a chat completion
+ * @throws ModelError ModelUnavailable when the body is not a chat completion; ModelRequestInvalid when token ids were asked
+ *   for and do not fit the log-probabilities beside them
  */
 export function replyOf(body: unknown, choice: ModelChoice, durationS: number): ModelReply {
   const parsed = ChatCompletion.safeParse(body);
@@ -47,7 +55,6 @@ export function replyOf(body: unknown, choice: ModelChoice, durationS: number): 
   const { message } = first;
   const { usage } = parsed.data;
   const toolCalls = (message.tool_calls ?? []).map(toolCallOf);
-  const logprobs = first.logprobs?.content?.map((token) => token.logprob);
   return {
     text: message.content ?? message.refusal ?? '',
     toolCalls,
@@ -55,7 +62,31 @@ export function replyOf(body: unknown, choice: ModelChoice, durationS: number): 
     usage: usageOf(usage?.prompt_tokens ?? 0, usage?.completion_tokens ?? 0, choice),
     durationS,
     model: parsed.data.model ?? choice.name,
-    ...(first.token_ids ? { tokenIds: first.token_ids } : {}),
+    ...trainingDataOf(parsed.data, choice),
+  };
+}
+
+/**
+ * Token ids and log-probabilities, wherever the endpoint puts them: beside the choice, in its message, or (ids of the prompt)
+ * at the top. Where one says nothing of the other they are of no use: refused when they were asked for, else left out.
+ */
+function trainingDataOf(
+  { prompt_token_ids: atTop, choices: [first] }: ChatCompletion,
+  { settings }: ModelChoice,
+): Pick<ModelReply, 'promptTokenIds' | 'tokenIds' | 'logprobs'> {
+  const promptTokenIds = first?.prompt_token_ids ?? first?.message.prompt_token_ids ?? atTop;
+  const tokenIds = first?.token_ids ?? first?.message.token_ids;
+  const logprobs = first?.logprobs?.content?.map((token) => token.logprob);
+  if (tokenIds && logprobs && tokenIds.length !== logprobs.length) {
+    if (settings.extraBody?.['return_token_ids'] !== true) return {};
+    throw new ModelError(
+      'ModelRequestInvalid',
+      `the endpoint answered with ${tokenIds.length} token ids and ${logprobs.length} log-probabilities: nothing to train on`,
+    );
+  }
+  return {
+    ...(promptTokenIds ? { promptTokenIds } : {}),
+    ...(tokenIds ? { tokenIds } : {}),
     ...(logprobs ? { logprobs } : {}),
   };
 }

@@ -1,3 +1,5 @@
+import type * as anthropic from './anthropic';
+import type * as google from './google';
 import type { Endpoint } from './http';
 import { ModelError } from './model';
 import type { ModelClient } from './model';
@@ -48,8 +50,8 @@ export function createModels(settings: ModelSettings): ModelClient {
 }
 
 // Each client is some 20 MB and 100 ms: loaded when it is asked. `import()` of a file of one's own is no CommonJS here.
-const loadAnthropic = () => require('./anthropic') as typeof import('./anthropic');
-const loadGoogle = () => require('./google') as typeof import('./google');
+const loadAnthropic = () => require('./anthropic') as typeof anthropic;
+const loadGoogle = () => require('./google') as typeof google;
 
 /** @throws ModelError ModelRequestInvalid for a name without a known provider */
 function partsOf(name: string): { provider: Provider; modelName: string } {

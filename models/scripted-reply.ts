@@ -1,12 +1,17 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import type { Script, ScriptedReply, ScriptEntry } from './scripted-script';
+import { logprobsOf, promptTokens, replyTokens } from './scripted-tokens';
 
 const Part = z.looseObject({ type: z.string(), text: z.string().optional() });
 const Message = z.looseObject({
   role: z.string(),
   content: z.union([z.string(), z.array(Part)]).nullish(),
+  tool_calls: z
+    .array(z.looseObject({ function: z.looseObject({ name: z.string(), arguments: z.string() }) }))
+    .nullish(),
 });
+type Message = z.infer<typeof Message>;
 
 /** The fields of a chat completion request that decide its answer. */
 export const ChatRequest = z.looseObject({
@@ -14,6 +19,8 @@ export const ChatRequest = z.looseObject({
   messages: z.array(Message).min(1),
   seed: z.number().int().nullish(),
   stream: z.boolean().nullish(),
+  logprobs: z.boolean().nullish(),
+  return_token_ids: z.boolean().nullish(),
 });
 export type ChatRequest = z.infer<typeof ChatRequest>;
 
@@ -37,6 +44,12 @@ export function chooseReply(script: Script, request: ChatRequest): Choice {
   const replies = ways[Math.abs(request.seed ?? 0) % ways.length] ?? entry.replies;
   const step = request.messages.filter((message) => message.role === 'assistant').length;
   const reply = replies[step];
+  if (reply?.solve) {
+    const text = sumIn(prompt);
+    if (text !== null) return { kind: 'reply', entry, reply: { ...reply, text }, step };
+    const message = `there is no sum to solve in ${JSON.stringify(prompt.slice(0, 120))}`;
+    return { kind: 'nothing', entry, message };
+  }
   if (reply) return { kind: 'reply', entry, reply, step };
   return {
     kind: 'nothing',
@@ -45,7 +58,10 @@ export function chooseReply(script: Script, request: ChatRequest): Choice {
   };
 }
 
-/** The chat completion that says `reply`. Ids and usage follow from the request alone: a token is four characters. */
+/**
+ * The chat completion that says `reply`. Ids and usage follow from the request alone. A token is four characters; with
+ * `return_token_ids` each has an id, and the ids of a prompt begin with those of the turn before it.
+ */
 export function completionOf(request: ChatRequest, reply: ScriptedReply, step: number): object {
   const toolCalls = (reply.toolCalls ?? []).map((call, n) => ({
     id: `call_${step}_${n}`,
@@ -55,10 +71,16 @@ export function completionOf(request: ChatRequest, reply: ScriptedReply, step: n
       arguments: call.rawArguments ?? JSON.stringify(call.arguments ?? {}),
     },
   }));
-  const called = toolCalls.map((call) => call.function.name + call.function.arguments);
+  const message = {
+    role: 'assistant',
+    content: reply.text ?? null,
+    ...(toolCalls.length > 0 ? { tool_calls: toolCalls } : {}),
+  };
   const asked = JSON.stringify(request.messages);
-  const promptTokens = tokensIn(asked);
-  const completionTokens = tokensIn((reply.text ?? '') + called.join(''));
+  const ids = idsOf(request, message, reply);
+  const called = toolCalls.map((call) => call.function.name + call.function.arguments);
+  const prompt = ids?.prompt.length ?? tokensIn(asked);
+  const completion = ids?.output.length ?? tokensIn((reply.text ?? '') + called.join(''));
   return {
     id: `chatcmpl-${digestOf([request.model, String(request.seed), asked]).slice(0, 24)}`,
     object: 'chat.completion',
@@ -67,20 +89,48 @@ export function completionOf(request: ChatRequest, reply: ScriptedReply, step: n
     choices: [
       {
         index: 0,
-        message: {
-          role: 'assistant',
-          content: reply.text ?? null,
-          ...(toolCalls.length > 0 ? { tool_calls: toolCalls } : {}),
-        },
+        message,
         finish_reason: reply.finishReason ?? (toolCalls.length > 0 ? 'tool_calls' : 'stop'),
+        ...(ids ? { prompt_token_ids: ids.prompt, token_ids: ids.output } : {}),
+        ...(ids && request.logprobs ? { logprobs: { content: logprobsOf(ids.output) } } : {}),
       },
     ],
     usage: {
-      prompt_tokens: promptTokens,
-      completion_tokens: completionTokens,
-      total_tokens: promptTokens + completionTokens,
+      prompt_tokens: prompt,
+      completion_tokens: completion,
+      total_tokens: prompt + completion,
     },
   };
+}
+
+function idsOf(request: ChatRequest, message: Message, reply: ScriptedReply) {
+  if (!request.return_token_ids) return null;
+  return {
+    prompt: promptTokens(request.messages.map(spokenOf)),
+    output: replyTokens(spokenOf(message), { resplit: reply.resplit ?? false }),
+  };
+}
+
+/** A message as the model sees it: its text, then its tool calls. */
+const spokenOf = (message: Message): { role: string; text: string } => {
+  const calls = (message.tool_calls ?? []).map(
+    (call) => `${call.function.name}(${sameJson(call.function.arguments)})`,
+  );
+  return { role: message.role, text: [textOf(message), ...calls].join('\n') };
+};
+
+/** Clients write the arguments of earlier calls anew, with blanks of their own. */
+function sameJson(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text));
+  } catch {
+    return text;
+  }
+}
+
+function sumIn(prompt: string): string | null {
+  const [, a, b] = /(-?\d+)\s*\+\s*(-?\d+)/.exec(prompt) ?? [];
+  return a === undefined || b === undefined ? null : String(BigInt(a) + BigInt(b));
 }
 
 const digestOf = (texts: string[]): string =>
@@ -88,7 +138,7 @@ const digestOf = (texts: string[]): string =>
 
 const tokensIn = (text: string): number => Math.ceil(text.length / 4);
 
-function textOf(message: z.infer<typeof Message> | undefined): string {
+function textOf(message: Message | undefined): string {
   const content = message?.content ?? '';
   if (typeof content === 'string') return content;
   return content.map((part) => part.text ?? '').join('\n');

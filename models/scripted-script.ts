@@ -5,6 +5,14 @@ import { z } from 'zod';
 /**
  * What the scripted model says. An entry speaks for the conversations whose first user message contains `when`; its n-th
  * reply answers a request that holds n assistant messages already, so the endpoint itself keeps no state between requests.
+ *
+ * ```yaml
+ * entries:
+ *   - when: What is
+ *     replies: [{solve: sum}]
+ *   - when: Use the bump tool
+ *     replies: [{toolCalls: [{name: bump, arguments: {by: 3}}], resplit: true}, {text: done}]
+ * ```
  */
 
 const ScriptedToolCall = z
@@ -21,6 +29,8 @@ const ScriptedToolCall = z
 export const ScriptedReply = z
   .strictObject({
     text: z.string().optional(),
+    /** In place of `text`: `sum` answers "What is 2 + 3?" with 5, whole numbers of any length and sign. */
+    solve: z.enum(['sum']).optional(),
     toolCalls: z.array(ScriptedToolCall).min(1).optional(),
     finishReason: z.enum(['stop', 'tool_calls', 'length', 'content_filter']).optional(),
     /** Milliseconds before the answer. */
@@ -28,11 +38,19 @@ export const ScriptedReply = z
     /** An HTTP error in place of an answer. */
     status: z.number().int().min(400).max(599).optional(),
     retryAfterS: z.number().min(0).optional(),
+    /**
+     * Its token ids are not those that later prompts have for the same text, as where an endpoint splits it anew: what
+     * training must not take for one sequence. For requests with `return_token_ids`.
+     */
+    resplit: z.boolean().optional(),
     /** The HTTP body in place of a completion, as it stands. */
     body: z.string().optional(),
   })
-  .refine((r) => [r.text, r.toolCalls, r.status, r.body].some((v) => v !== undefined), {
-    message: 'a reply needs `text`, `toolCalls`, `status` or `body`',
+  .refine((r) => [r.text, r.solve, r.toolCalls, r.status, r.body].some((v) => v !== undefined), {
+    message: 'a reply needs `text`, `solve`, `toolCalls`, `status` or `body`',
+  })
+  .refine((r) => r.text === undefined || r.solve === undefined, {
+    message: 'give `text` or `solve`, not both',
   });
 export type ScriptedReply = z.infer<typeof ScriptedReply>;
 

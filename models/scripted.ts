@@ -47,7 +47,7 @@ export interface ScriptedEndpoint {
 /**
  * A model that says what a script tells it to, behind a real HTTP endpoint with the shape of OpenAI's chat completions
  * (not streamed). The same request gets the same answer, from any number of clients in any order.
- * `GET /stats` has the counts. An entry that has no further reply answers 500, as does a prompt without an entry.
+ * With `return_token_ids` an answer has token ids, and with `logprobs` their log-probabilities. `GET /stats` has the counts. An entry that has no further reply answers 500, as does a prompt without an entry.
  * @throws ScriptError when the script is not one
  */
 export async function startScripted(settings: ScriptedSettings): Promise<ScriptedEndpoint> {

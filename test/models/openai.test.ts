@@ -119,12 +119,56 @@ describe('a chat completion', () => {
     ]);
   });
 
-  test('keeps token ids and log-probabilities when they are given', async () => {
-    const more = { token_ids: [1, 2], logprobs: { content: [{ token: 'a', logprob: -0.5 }] } };
+  describe('with token ids', () => {
+    const logprobs = { content: [{ logprob: -0.5 }, { logprob: -1 }] };
+    const asked = { ...choice, settings: { extraBody: { return_token_ids: true } } };
 
-    const { reply } = await ask(json(completion({ content: 'x' }, more)));
+    test.each([
+      ['beside the choice', {}, { prompt_token_ids: [7, 8], token_ids: [1, 2], logprobs }, {}],
+      ['in the message', { prompt_token_ids: [7, 8], token_ids: [1, 2] }, { logprobs }, {}],
+      ['at the top', {}, { token_ids: [1, 2], logprobs }, { prompt_token_ids: [7, 8] }],
+    ])('keeps those that stand %s', async (_title, inMessage, inChoice, top) => {
+      const body = { ...completion({ content: 'x', ...inMessage }, inChoice), ...top };
 
-    expect(reply).toMatchObject({ tokenIds: [1, 2], logprobs: [-0.5] });
+      const { reply } = await ask(json(body), { model: asked });
+
+      expect(reply).toMatchObject({
+        promptTokenIds: [7, 8],
+        tokenIds: [1, 2],
+        logprobs: [-0.5, -1],
+      });
+    });
+
+    test.each([
+      [{}, true],
+      [{ logprobs: false }, false],
+      [{ return_token_ids: false }, undefined],
+    ])('%j with them asked for sends logprobs: %s', async (more, expected) => {
+      const model = {
+        ...choice,
+        settings: { extraBody: { return_token_ids: true, ...more } },
+      };
+
+      const { seen } = await ask(json(completion({ content: 'x' })), { model });
+
+      expect(seen[0]?.body['logprobs']).toBe(expected);
+    });
+
+    test('that do not fit the log-probabilities: refused when asked for, else left out', async () => {
+      const answer = json(completion({ content: 'x' }, { token_ids: [1, 2, 3], logprobs }));
+
+      const refused = await ask(answer, { model: asked });
+      const { reply } = await ask(answer);
+
+      expect(refused.error).toMatchObject({
+        code: 'ModelRequestInvalid',
+        message:
+          'the endpoint answered with 3 token ids and 2 log-probabilities: nothing to train on',
+      });
+      expect(reply).toMatchObject({ text: 'x' });
+      expect(reply).not.toHaveProperty('tokenIds');
+      expect(reply).not.toHaveProperty('logprobs');
+    });
   });
 
   test.each([

@@ -18,6 +18,7 @@ const script = {
     { when: 'slow', replies: [{ text: 'At last.', delayMs: 60_000 }] },
     { when: 'busy', replies: [{ status: 429, retryAfterS: 7 }] },
     { when: 'noise', replies: [{ body: '<html>' }] },
+    { when: 'What is', replies: [{ solve: 'sum' as const }] },
   ],
 };
 
@@ -121,6 +122,25 @@ describe('startScripted', () => {
     expect(body.choices[0]?.message.content).toBe('Looking.');
   });
 
+  test.each([
+    ['What is 2 + 3? Reply with just the number.', '5'],
+    ['What is -12+5?', '-7'],
+    ['What is 9007199254740993 + 1?', '9007199254740994'],
+  ])('solves %j', async (prompt, sum) => {
+    const body = await json(await ask([user([{ type: 'text', text: prompt }])]));
+
+    expect(body.choices[0]?.message.content).toBe(sum);
+  });
+
+  test('says so when there is no sum to solve', async () => {
+    const response = await ask([user('What is love?')]);
+
+    expect([response.status, (await json(response)).error.message]).toEqual([
+      500,
+      'there is no sum to solve in "What is love?"',
+    ]);
+  });
+
   test('says so when an entry has no further reply', async () => {
     const response = await ask([user('the shop'), said, said, said]);
 
@@ -135,7 +155,7 @@ describe('startScripted', () => {
 
     expect(response.status).toBe(500);
     expect((await json(response)).error.message).toBe(
-      'no entry of the script matches "Sing."; it has "the shop", "slow", "busy", "noise"',
+      'no entry of the script matches "Sing."; it has "the shop", "slow", "busy", "noise", "What is"',
     );
   });
 
@@ -233,7 +253,7 @@ describe('readScript', () => {
     [{ entries: [] }, 'entries: Too small: expected array to have >=1 items'],
     [
       { entries: [{ when: 'a', replies: [{}] }] },
-      'entries[0].replies[0]: a reply needs `text`, `toolCalls`, `status` or `body`',
+      'entries[0].replies[0]: a reply needs `text`, `solve`, `toolCalls`, `status` or `body`',
     ],
     [
       { entries: [{ when: 'a', replies: [{ text: 'a', say: 'b' }] }] },
@@ -249,6 +269,10 @@ describe('readScript', () => {
         ],
       },
       'entries[0].replies[0].toolCalls[0]: give `arguments` or `rawArguments`, not both',
+    ],
+    [
+      { entries: [{ when: 'a', replies: [{ text: '5', solve: 'sum' }] }] },
+      'entries[0].replies[0]: give `text` or `solve`, not both',
     ],
   ])('names the field in %j', (value, message) => {
     expect(() => checkScript(value, 's.yaml')).toThrow(`s.yaml is not a script: ${message}`);
