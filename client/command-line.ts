@@ -8,6 +8,7 @@ import { addScripted } from './commands/scripted';
 import { addShow } from './commands/show';
 import { addStatus } from './commands/status';
 import { addSteering } from './commands/steer';
+import { addTargets } from './commands/targets';
 import { addUp } from './commands/up';
 import { addWatch } from './commands/watch';
 import type { Context } from './context';
@@ -17,6 +18,7 @@ const commands = [
   addUp,
   addDown,
   addStatus,
+  addTargets,
   addRun,
   addWatch,
   addList,

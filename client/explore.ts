@@ -24,15 +24,24 @@ export interface StartedExploration {
 /**
  * Starts `count` continuations of a rollout from the checkpoint before `step`: each in a sandbox of its own, with what was
  * left of the budget and a seed of its own, each verified. Exploring the same step again adds more of them.
- * @throws UsageError when there is no such checkpoint
+ * @throws UsageError when there is no such checkpoint, or it is a HUD task
  */
 export async function startExploration(
   rollouts: Rollouts,
   request: ExploreRequest,
 ): Promise<StartedExploration> {
   const parent = await inputOf(rollouts, request.rolloutId);
+  const packed = PackedTask.parse(
+    JSON.parse((await rollouts.blobs.get(parent.taskRef)).toString()),
+  );
+  refuseHud(request.rolloutId, packed);
   const checkpoint = await checkpointAt(rollouts, request);
-  const continuations = await claimContinuations(rollouts, parent, checkpoint, request.count);
+  const continuations = await claimContinuations(rollouts, {
+    parent,
+    taskDigest: packed.digest,
+    checkpoint,
+    count: request.count,
+  });
   const first = continuations[0];
   if (!first) throw new UsageError('--count: give at least 1');
   const exploreId = `explore/${parent.rolloutId}/${request.step}/${first.index}`;
@@ -67,6 +76,13 @@ export async function inputOf(rollouts: Rollouts, rolloutId: string): Promise<Ro
   return found;
 }
 
+function refuseHud(rolloutId: string, { task }: PackedTask): void {
+  if (!task.hud) return;
+  throw new UsageError(
+    `${rolloutId} is a HUD task, which lives in its environment's memory: no version holds it, so there is nothing to go on from. Run it again with --group for other ways it may go`,
+  );
+}
+
 async function checkpointAt(rollouts: Rollouts, request: ExploreRequest): Promise<Checkpoint> {
   const { rolloutId, step } = request;
   const result = (await rollouts.ledger.rollout(rolloutId))?.result;
@@ -85,14 +101,12 @@ async function checkpointAt(rollouts: Rollouts, request: ExploreRequest): Promis
 /** Numbers are claimed in the blob store, so two explorations at once never name the same continuation. */
 async function claimContinuations(
   rollouts: Rollouts,
-  parent: RolloutInput,
-  checkpoint: Checkpoint,
-  count: number,
+  asked: { parent: RolloutInput; taskDigest: string; checkpoint: Checkpoint; count: number },
 ): Promise<RolloutInput[]> {
-  const task = PackedTask.parse(JSON.parse((await rollouts.blobs.get(parent.taskRef)).toString()));
+  const { parent, taskDigest, checkpoint, count } = asked;
   const claimed: RolloutInput[] = [];
   for (let k = 1; claimed.length < count; k++) {
-    const input = continuationOf(parent, task.digest, checkpoint, k);
+    const input = continuationOf(parent, taskDigest, checkpoint, k);
     const { won } = await rollouts.blobs.putIfAbsent(
       inputName(input.rolloutId),
       Buffer.from(JSON.stringify(input)),

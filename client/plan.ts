@@ -3,16 +3,17 @@ import type { ModelChoice, RolloutInput } from '../contracts/rollout';
 import type { AgentSettings, Task } from '../contracts/task';
 import type { BlobStore } from '../stores/blobs';
 import { identityOf } from '../tasks/identity';
+import { isModelName, modelNameRemedy } from '../tasks/model-names';
 import { packTask } from '../tasks/pack';
 import { missingPrice, priceOf } from '../tasks/prices';
-import type { LoadedTaskset } from '../tasks/rows';
+import type { LoadedTaskset } from '../tasks/loaded';
 import { UsageError } from './errors';
 
 /** What a person asked for, beside the taskset. */
 export interface RunRequest {
   batchId: string;
   agent: RolloutInput['agent'];
-  /** `openai/<name>`, `scripted` or `scripted/<name>`; not for agents that ask no model. */
+  /** `openai/<name>` and its like, or `scripted`; not for agents that ask no model. */
   model?: string;
   baseUrl?: string;
   settings: AgentSettings;
@@ -100,8 +101,9 @@ export async function planBatch(
         agent: request.agent,
         model,
         limits,
-        checkpoints: task.checkpoints ?? 'step',
-        onOutcomeUnknown: task.onOutcomeUnknown ?? 'restore',
+        // A HUD task lives in its environment's memory, which no version holds.
+        checkpoints: task.checkpoints ?? (task.hud ? 'never' : 'step'),
+        onOutcomeUnknown: task.onOutcomeUnknown ?? (task.hud ? 'report' : 'restore'),
         searchAttributes: places.searchAttributes,
       });
     }
@@ -146,11 +148,9 @@ async function modelFor(task: Task, request: RunRequest, priceFile: string): Pro
 function checkedModel(model: string | undefined): string {
   if (model === undefined) {
     throw new UsageError(
-      'which model? Give --model openai/<name> (any OpenAI-compatible endpoint, with --base-url) or --model scripted; or --agent oracle or nop, which ask none',
+      'which model? Give --model openai/<name> (any OpenAI-compatible endpoint, with --base-url), anthropic/<name>, google/<name> or scripted; or --agent oracle or nop, which ask none',
     );
   }
-  if (/^openai\/.+/.test(model) || /^scripted(\/.+)?$/.test(model)) return model;
-  throw new UsageError(
-    `--model ${model}: say where it is served, as in openai/${model} (any OpenAI-compatible endpoint) or scripted`,
-  );
+  if (isModelName(model)) return model;
+  throw new UsageError(`--model ${model}: ${modelNameRemedy(model)}`);
 }

@@ -128,7 +128,8 @@ function isOfKind(option: z.ZodType, kind: unknown): boolean {
 }
 
 function unwrap(schema: z.ZodType): z.ZodType {
-  return schema instanceof z.ZodOptional ? unwrap(schema.unwrap() as z.ZodType) : schema;
+  const wrapped = schema instanceof z.ZodOptional || schema instanceof z.ZodNullable;
+  return wrapped ? unwrap(schema.unwrap() as z.ZodType) : schema; // zod's own type here is its core's
 }
 
 /** Edits between two words. */

@@ -1,6 +1,7 @@
 import { basename, extname } from 'node:path';
 import { MalformedTextError, parseJson, parseYaml } from './document';
 import type { SourceDocument } from './document';
+import { parseAsWritten } from './python-json';
 import type { FieldPath, Refusal } from './refusals';
 import { TasksetRefusedError } from './refusals';
 
@@ -12,14 +13,18 @@ export interface SourcePart {
 
 /** A taskset file taken apart, nothing checked but its outer form. */
 export interface TasksetSource {
+  format: 'native' | 'hud';
   name: SourcePart;
   defaults: SourcePart;
   rows: SourcePart[];
+  /** Of HUD rows: each with its numbers as they were written. */
+  asWritten: unknown[];
 }
 
 /**
  * Takes a taskset file apart by its ending: `.yaml`, `.yml`, `.json` (a mapping of `name`, `defaults`, `tasks`), or `.jsonl`
- * (a task a line; the first line may be a header of `name` and `defaults`, and without one the file's name is the name).
+ * (a task a line; the first line may be a header of `name` and `defaults`, and without one the file's name is the name). HUD's
+ * task rows are JSON too: one object, an array of them, or an object a line, told by an `env` without a `prompt`.
  * @throws TasksetRefusedError
  */
 export function parseTaskset(file: string, text: string): TasksetSource {
@@ -32,10 +37,7 @@ export function parseTaskset(file: string, text: string): TasksetSource {
         readText(file, '', () => parseYaml(plain)),
       );
     case '.json':
-      return fromDocument(
-        file,
-        readText(file, '', () => parseJson(plain)),
-      );
+      return fromJson(file, plain);
     case '.jsonl':
     case '.ndjson':
       return fromLines(file, plain);
@@ -49,6 +51,22 @@ export function parseTaskset(file: string, text: string): TasksetSource {
         'name it .yaml, .json or .jsonl',
       );
   }
+}
+
+function fromJson(file: string, text: string): TasksetSource {
+  const document = readText(file, '', () => parseJson(text));
+  const { value } = document;
+  if (!Array.isArray(value) && !isHudRow(value)) return fromDocument(file, document);
+  const rows: unknown[] = Array.isArray(value) ? value : [value];
+  if (rows.length === 0) throw refused(file, 1, '', '', 'no task in it', 'add a row');
+  const written = parseAsWritten(text);
+  return {
+    format: 'hud',
+    name: part(document, [], stemOf(file)),
+    defaults: part(document, [], undefined),
+    rows: rows.map((row, i) => part(document, Array.isArray(value) ? [i] : [], row)),
+    asWritten: Array.isArray(written) ? written : [written],
+  };
 }
 
 function fromDocument(file: string, document: SourceDocument): TasksetSource {
@@ -80,16 +98,19 @@ function fromDocument(file: string, document: SourceDocument): TasksetSource {
   }
   const { name, defaults } = document.value;
   return {
+    format: 'native',
     name: part(document, ['name'], name),
     defaults: part(document, ['defaults'], defaults),
     rows: tasks.map((row, i) => part(document, ['tasks', i], row)),
+    asWritten: [],
   };
 }
 
 function fromLines(file: string, text: string): TasksetSource {
   const documents = text.split('\n').flatMap((line, i) => {
     if (line.trim() === '') return [];
-    return [readText(file, `row ${i + 1}`, () => parseJson(line, i + 1))];
+    const document = readText(file, `row ${i + 1}`, () => parseJson(line, i + 1));
+    return [{ ...document, text: line }];
   });
   const first = documents[0];
   const header = first && isHeader(first.value) ? first : null;
@@ -105,14 +126,30 @@ function fromLines(file: string, text: string): TasksetSource {
       throw refused(file, line, 'header', unknown, 'unknown field', remedy);
     }
   }
-  const stem = basename(file, extname(file)).replace(/[^A-Za-z0-9._-]+/g, '-');
+  const isHud = rows.some(({ value }) => isHudRow(value));
+  if (isHud && header) {
+    const remedy = 'leave the header out, or write the rows as tasks with a `hud`';
+    throw refused(file, 1, 'header', '', 'HUD rows have no defaults', remedy);
+  }
   const own = header && isObject(header.value) ? header.value : {};
   const place = header ?? { value: {}, lineOf: () => ({ line: 1, depth: 0 }) };
   return {
-    name: part(place, ['name'], own['name'] ?? stem.replace(/^[^A-Za-z0-9]+/, '').slice(0, 64)),
+    format: isHud ? 'hud' : 'native',
+    name: part(place, ['name'], own['name'] ?? stemOf(file)),
     defaults: part(place, ['defaults'], own['defaults']),
     rows: rows.map((row) => part(row, [], row.value)),
+    asWritten: isHud ? rows.map(({ text }) => parseAsWritten(text)) : [],
   };
+}
+
+/** A file's name as a name of a taskset. */
+function stemOf(file: string): string {
+  const stem = basename(file, extname(file)).replace(/[^A-Za-z0-9._-]+/g, '-');
+  return stem.replace(/^[^A-Za-z0-9]+/, '').slice(0, 64);
+}
+
+function isHudRow(value: unknown): boolean {
+  return isObject(value) && 'env' in value && !('prompt' in value) && !('tasks' in value);
 }
 
 function part(

@@ -1,15 +1,16 @@
 /**
  * Lays a task over the taskset's defaults. Objects are merged field by field, and the task wins; lists and plain values of
- * the task replace those of the defaults whole. Two fields exclude one another, so they are not mixed: an `image` of the
- * task puts away a default `version` and the other way round, and a `controller` of another `kind` replaces the default one.
+ * the task replace those of the defaults whole. Some fields exclude one another, so they are not mixed: an `image`, `version` or
+ * `address` of the task puts away the others of the defaults, and a `controller` of another `kind` replaces the default one.
  */
 export function mergeDefaults(defaults: unknown, row: unknown): unknown {
   const merged = mergeObjects(defaults, row);
   const own = field(row, 'environment');
   const environment = field(merged, 'environment');
   if (!isObject(own) || !isObject(environment)) return merged;
-  if ('image' in own && !('version' in own)) delete environment['version'];
-  if ('version' in own && !('image' in own)) delete environment['image'];
+  if (sources.some((source) => source in own)) {
+    for (const source of sources) if (!(source in own)) delete environment[source];
+  }
   const kind = field(own['controller'], 'kind');
   if (
     kind !== undefined &&
@@ -19,6 +20,8 @@ export function mergeDefaults(defaults: unknown, row: unknown): unknown {
   }
   return merged;
 }
+
+const sources = ['image', 'version', 'address'];
 
 function mergeObjects(below: unknown, above: unknown): unknown {
   if (above === undefined) return isObject(below) ? { ...below } : below;

@@ -2,12 +2,13 @@ import { resolve } from 'node:path';
 import type { FileSource, FilesRef, PackedTask, Task } from '../contracts/task';
 import type { BlobStore } from '../stores/blobs';
 import { digestOf } from './canonical';
-import type { LoadedTaskset } from './rows';
+import type { LoadedTaskset } from './loaded';
 import { packTree } from './tree-tar';
 
 /**
  * Packs a task so that it runs anywhere: its trees go into the blob store as tar archives, and no path of this machine is
- * left. The digest is over the task and the contents of its trees, so the same task from another folder has the same one.
+ * left. The digest is over the task and the contents of its trees, so the same task from another folder has the same one; where
+ * an environment that somebody else started happens to answer is no part of it.
  * Idempotent: equal tasks give equal blobs.
  * @returns the packed task and the ref of its own blob
  * @throws TreeRefusedError
@@ -17,14 +18,19 @@ export async function packTask(
   task: Task,
   blobs: BlobStore,
 ): Promise<{ packed: PackedTask; taskRef: string }> {
-  const environmentFiles = await packFiles(taskset.folder, task.environment.files, blobs);
+  const environmentFiles: FilesRef[] = [];
+  for (const tree of taskset.trees?.get(task.id) ?? []) {
+    environmentFiles.push(await tree.pack(blobs));
+  }
+  environmentFiles.push(...(await packFiles(taskset.folder, task.environment.files, blobs)));
   const verifierFiles = await packFiles(taskset.folder, task.verifier?.files, blobs);
   const bare: Task = {
     ...task,
     environment: { ...task.environment, files: undefined },
     ...(task.verifier ? { verifier: { ...task.verifier, files: undefined } } : {}),
   };
-  const digest = digestOf({ task: bare, environmentFiles, verifierFiles });
+  const { address: _where, shared: _howMany, ...environment } = bare.environment;
+  const digest = digestOf({ task: { ...bare, environment }, environmentFiles, verifierFiles });
   const packed: PackedTask = {
     id: task.id,
     taskset: taskset.name,

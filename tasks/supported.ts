@@ -1,5 +1,6 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { dirname, relative } from 'node:path';
+import { combinationComplaints } from './combinations';
 import type { Complaint, FieldPath } from './refusals';
 
 /** What a taskset may ask for by name and the embedded target cannot give. Anything else unknown is a slip of the pen. */
@@ -66,18 +67,18 @@ export function unsupportedValues(task: unknown, places: ImagePlaces): Complaint
     );
   }
   const image = value('environment', 'image');
-  const version = value('environment', 'version');
-  if (image !== undefined && version !== undefined) {
-    complain(
-      ['environment', 'image'],
-      '`image` and `version` exclude each other',
-      'keep one of them',
-    );
-  } else if (image === undefined && version === undefined) {
+  const sources = ['image', 'version', 'address'].filter(
+    (source) => value('environment', source) !== undefined,
+  );
+  if (sources.length > 1) {
+    const several = sources.map((source) => `\`${source}\``).join(' and ');
+    complain(['environment', 'image'], `${several} exclude each other`, 'keep one of them');
+  } else if (sources.length === 0) {
     complain(['environment', 'image'], 'missing', imageRemedy);
-  } else if (typeof image === 'string') {
+  } else if (typeof image === 'string' && value('environment', 'target') !== 'docker') {
     complaints.push(...imageComplaints(image, ['environment', 'image'], places));
   }
+  complaints.push(...combinationComplaints(task));
   const verifierImage = value('verifier', 'image');
   if (typeof verifierImage === 'string') {
     complaints.push(...imageComplaints(verifierImage, ['verifier', 'image'], places));

@@ -1,7 +1,7 @@
 import { lstat, readdir, readFile, readlink } from 'node:fs/promises';
 import { basename, dirname, join, posix, relative, resolve, sep } from 'node:path';
 import { pack } from 'tar-stream';
-import type { Header } from 'tar-stream';
+import type { Header, Pack } from 'tar-stream';
 
 /** Of one packed tree, file contents together. */
 export const treeLimitMb = 64;
@@ -16,6 +16,13 @@ interface TreeEntry {
   path: string | null;
 }
 
+export interface TreeOptions {
+  /** Names of files and folders that stay behind, wherever they stand. */
+  without?: string[];
+  /** Whoever runs in the sandbox may write to all of it, the folder itself included. */
+  writable?: boolean;
+}
+
 /**
  * A file or folder as a tar archive that depends on names, contents and modes alone: entries sorted, times zero, owner
  * root. Links are kept when they stay inside the folder.
@@ -23,9 +30,17 @@ interface TreeEntry {
  *   entries go below it
  * @throws TreeRefusedError a link that leads out, a socket, pipe or device, or too large a tree
  */
-export async function packTree(from: string, to: string): Promise<{ to: string; tar: Buffer }> {
+export async function packTree(
+  from: string,
+  to: string,
+  options: TreeOptions = {},
+): Promise<{ to: string; tar: Buffer }> {
   const found = await lstat(from);
-  if (found.isDirectory()) return { to, tar: await tarOf(await folderEntries(from), from) };
+  if (found.isDirectory()) {
+    const entries = await folderEntries(from, options);
+    if (!options.writable) return { to, tar: await tarOf(entries, from) };
+    return { to: posix.dirname(to), tar: await tarOf(writable(entries, posix.basename(to)), from) };
+  }
   if (!found.isFile()) throw new TreeRefusedError(`${from} is neither a file nor a folder`);
   const below = to.endsWith('/');
   const name = below ? basename(from) : posix.basename(to);
@@ -33,11 +48,32 @@ export async function packTree(from: string, to: string): Promise<{ to: string; 
   return { to: below ? to : posix.dirname(to), tar: await tarOf([entry], from) };
 }
 
-async function folderEntries(root: string): Promise<TreeEntry[]> {
+/** A folder of any size as a tar archive, in pieces; otherwise like `packTree`. */
+export async function* streamTree(from: string): AsyncGenerator<Uint8Array> {
+  const entries = await folderEntries(from, {});
+  const archive = pack();
+  const filled = fill(archive, entries);
+  filled.catch((error: unknown) => archive.destroy(error as Error)); // made by fs or tar-stream
+  yield* archive as AsyncIterable<Uint8Array>; // bytes, always
+  await filled;
+}
+
+/** Below a folder of this name, which an unpacker makes, so that its mode is the archive's. */
+function writable(entries: TreeEntry[], name: string): TreeEntry[] {
+  const folder = { header: { ...header(name, 0o777, 0), type: 'directory' as const }, path: null };
+  const below = entries.map(({ header: head, path }) => ({
+    header: { ...head, name: `${name}/${head.name}`, mode: (head.mode ?? 0) | 0o222 },
+    path,
+  }));
+  return [folder, ...below];
+}
+
+async function folderEntries(root: string, { without }: TreeOptions): Promise<TreeEntry[]> {
   const entries: TreeEntry[] = [];
   const walk = async (folder: string): Promise<void> => {
     // By code unit: the same on every machine, whatever its locale.
-    const names = (await readdir(folder)).sort((a, b) => (a < b ? -1 : 1));
+    const all = (await readdir(folder)).sort((a, b) => (a < b ? -1 : 1));
+    const names = without ? all.filter((name) => !without.includes(name)) : all;
     for (const name of names) {
       const path = join(folder, name);
       const found = await lstat(path);
@@ -93,15 +129,20 @@ async function tarOf(entries: TreeEntry[], from: string): Promise<Buffer> {
   const chunks: Buffer[] = [];
   archive.on('data', (chunk) => chunks.push(chunk as Buffer)); // bytes, always
   const ended = new Promise<void>((done, failed) => archive.on('end', done).on('error', failed));
-  for (const { header: head, path } of entries) {
-    if (path === null) {
-      archive.entry(head);
-      continue;
-    }
-    const data = await readFile(path);
-    archive.entry({ ...head, size: data.length }, data);
-  }
-  archive.finalize();
+  await fill(archive, entries);
   await ended;
   return Buffer.concat(chunks);
+}
+
+/** Waits for a reader that is slower than the disk. */
+async function fill(archive: Pack, entries: TreeEntry[]): Promise<void> {
+  for (const { header: head, path } of entries) {
+    const data = path === null ? null : await readFile(path);
+    await new Promise<void>((done, failed) => {
+      const taken = (error?: Error | null) => (error ? failed(error) : done());
+      if (data === null) archive.entry(head, taken);
+      else archive.entry({ ...head, size: data.length }, data, taken);
+    });
+  }
+  archive.finalize();
 }

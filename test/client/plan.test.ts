@@ -6,7 +6,7 @@ import { chooseTasks, planBatch } from '../../client/plan';
 import type { RunRequest } from '../../client/plan';
 import { createDirectoryBlobs } from '../../stores/directory-blobs';
 import { loadTaskset } from '../../tasks/rows';
-import type { LoadedTaskset } from '../../tasks/rows';
+import type { LoadedTaskset } from '../../tasks/loaded';
 
 describe('planning a batch', () => {
   let dir: string;

@@ -1,0 +1,76 @@
+import type { Command } from 'commander';
+import type { Target } from '../../contracts/denv';
+import { connectDenv } from '../connect';
+import type { Context } from '../context';
+import { tableLines } from '../report';
+import { runtimeKinds } from '../runtimes';
+
+export function addTargets(program: Command, context: Context): void {
+  program
+    .command('targets')
+    .description('show where sandboxes can run, what each place can do, and which runtime uses it')
+    .option('--json', 'print one JSON object')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  rollouts targets\n  rollouts targets --json\n\nThe denv server finds out by trying, on its own host; `-` is what it did not find to work.',
+    )
+    .action((options: { json?: boolean }) => targets(context, options));
+}
+
+async function targets({ settings, print }: Context, options: { json?: boolean }): Promise<void> {
+  const { targets: rows } = await connectDenv(settings).targets();
+  const runtimes = runtimeKinds.map(({ name, syntax, target, what }) => ({
+    name,
+    syntax,
+    target,
+    what,
+    missing: missingFor(target, what, rows),
+  }));
+  if (options.json) return print(JSON.stringify({ targets: rows, runtimes }));
+  for (const line of targetLines(rows)) print(line);
+  print('');
+  const cells = runtimes.map(({ name, target, missing }) => [
+    name,
+    target ?? '-',
+    missing ?? 'works',
+  ]);
+  for (const line of tableLines(['runtime', 'target', ''], cells)) print(line);
+}
+
+function missingFor(target: string | null, what: string, rows: Target[]): string | null {
+  if (target === null) return what;
+  const row = rows.find(({ name }) => name === target);
+  return row ? row.missing : 'this denv server has no such target';
+}
+
+/** Targets side by side: there are few of them, and many things to be able to do. */
+export function targetLines(rows: Target[]): string[] {
+  const yes = (value: boolean) => (value ? 'yes' : '-');
+  const abilities: [string, (row: Target) => string][] = [
+    ['works', ({ missing }) => yes(missing === null)],
+    ['fork', ({ fork }) => (fork === 'none' ? '-' : fork)],
+    ['memory fork', ({ memoryFork }) => yes(memoryFork)],
+    ['separate verify', ({ separateVerify }) => yes(separateVerify)],
+    ['egress deny', ({ egressDeny }) => yes(egressDeny)],
+    ['cap cpus', ({ caps }) => yes(caps.cpus)],
+    ['cap memory', ({ caps }) => yes(caps.memoryMb)],
+    ['cap processes', ({ caps }) => yes(caps.pids)],
+    ['cap disk', ({ caps }) => yes(caps.diskMb)],
+    ['gpu', ({ gpu }) => yes(gpu)],
+    ['exec', ({ exec }) => yes(exec)],
+    ['stdio controllers', ({ stdio }) => yes(stdio)],
+    ['publish ports', ({ publish }) => yes(publish)],
+    ['attach', ({ attach }) => yes(attach)],
+    ['user namespaces', ({ userNamespaces }) => yes(userNamespaces)],
+    ['images', ({ images }) => images.join(', ') || '-'],
+  ];
+  const table = tableLines(
+    ['', ...rows.map(({ name }) => name)],
+    abilities.map(([what, cell]) => [what, ...rows.map(cell)]),
+  );
+  const remarks = rows.flatMap(({ name, missing, notes }) => [
+    ...(missing === null ? [] : [`${name}: nothing can be placed there now: ${missing}`]),
+    ...notes.map((note) => `${name}: ${note}`),
+  ]);
+  return [...table, ...(remarks.length > 0 ? ['', ...remarks] : [])];
+}

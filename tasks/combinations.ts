@@ -1,0 +1,121 @@
+import type { Complaint, FieldPath } from './refusals';
+import { nestingComplaint } from './hud-config';
+import { isModelName, modelNameRemedy } from './model-names';
+
+/**
+ * What a task asks for that cannot go together: HUD tasks and their controllers, targets that start nothing, graders. For tasks
+ * as they were written, of which nothing is known yet.
+ */
+export function combinationComplaints(task: unknown): Complaint[] {
+  const value = (...path: FieldPath): unknown =>
+    path.reduce<unknown>((v, key) => (isObject(v) ? Reflect.get(v, key) : undefined), task);
+  const limits = value('limits');
+  return [
+    ...hudComplaints(value),
+    ...(value('environment', 'address') === undefined ? [] : attachedComplaints(value)),
+    ...targetComplaints(value),
+    ...graderComplaints(value('grading', 'graders')),
+    ...nestingComplaint(isObject(limits) ? numbersOf(limits) : {}, {
+      agent: ['limits', 'agentTimeoutS'],
+      run: 'limits.runTimeoutS',
+    }),
+  ];
+}
+
+type Look = (...path: FieldPath) => unknown;
+
+const inMemory = 'a HUD task lives in its environment\u2019s memory, which no version holds';
+
+function hudComplaints(value: Look): Complaint[] {
+  const kind = value('environment', 'controller', 'kind');
+  if (value('hud') === undefined) {
+    if (kind !== 'hud') return [];
+    const remedy = 'give a `hud` with the `id` of a task, or another controller';
+    return [{ path: ['hud'], message: 'missing: its controller is a HUD environment', remedy }];
+  }
+  const complaints: Complaint[] = [];
+  const needsOne = value('environment', 'version') === undefined;
+  if (kind !== 'hud' && (kind !== undefined || needsOne)) {
+    complaints.push({
+      path: ['environment', 'controller'],
+      message: 'a HUD task needs a controller of kind `hud`',
+      remedy: 'say `controller: {kind: hud, command: […]}`, or a `runtime` in place of it',
+    });
+  }
+  if (value('onOutcomeUnknown') === 'restore') {
+    const remedy = 'say `report` or `fail`, or leave it out';
+    complaints.push({ path: ['onOutcomeUnknown'], message: `\`restore\`: ${inMemory}`, remedy });
+  }
+  const checkpoints = value('checkpoints');
+  if (checkpoints !== undefined && checkpoints !== 'never') {
+    const remedy = 'say `never`, or leave it out';
+    complaints.push({ path: ['checkpoints'], message: inMemory, remedy });
+  }
+  return complaints;
+}
+
+/** Nothing is started at an address, and nothing of it but its HUD channel can be reached. */
+function attachedComplaints(value: Look): Complaint[] {
+  const fields: FieldPath[] = [
+    ...['files', 'env', 'workdir', 'caps'].map((field) => ['environment', field]),
+    ['environment', 'controller', 'command'],
+    ['setup'],
+    ['verifier'],
+  ];
+  const graders = value('grading', 'graders');
+  const bash = Array.isArray(graders)
+    ? graders.flatMap((grader: unknown, i): FieldPath[] =>
+        isObject(grader) && grader['kind'] === 'bash' ? [['grading', 'graders', i, 'kind']] : [],
+      )
+    : [];
+  return [...fields.filter((path) => value(...path) !== undefined), ...bash].map((path) => ({
+    path,
+    message: 'an environment that is attached to by `address` is reached by its HUD channel alone',
+    remedy: 'leave it out, or have the environment started here',
+  }));
+}
+
+function targetComplaints(value: Look): Complaint[] {
+  const target = value('environment', 'target');
+  const attached = value('environment', 'address') !== undefined;
+  if (target === 'tcp' && !attached) {
+    const remedy = 'give `address: host:port`';
+    return [{ path: ['environment', 'target'], message: '`tcp` needs an address', remedy }];
+  }
+  if (attached && target !== 'tcp') {
+    const message = 'an address is for target `tcp`';
+    return [{ path: ['environment', 'address'], message, remedy: 'say `target: tcp` beside it' }];
+  }
+  if (value('environment', 'shared') !== undefined && !attached) {
+    const message = 'only an `address` is shared';
+    return [{ path: ['environment', 'shared'], message, remedy: 'leave it out' }];
+  }
+  return [];
+}
+
+function graderComplaints(graders: unknown): Complaint[] {
+  if (!Array.isArray(graders)) return [];
+  const seen = new Set<unknown>();
+  return graders.flatMap((grader: unknown, i): Complaint[] => {
+    if (!isObject(grader)) return [];
+    const { kind, name = kind, model } = grader;
+    const path: FieldPath = ['grading', 'graders', i];
+    if (seen.has(name)) {
+      const remedy = 'give each grader its own name';
+      return [{ path: [...path, 'name'], message: `${String(name)}: used before`, remedy }];
+    }
+    seen.add(name);
+    if (kind !== 'judge' || typeof model !== 'string' || isModelName(model)) return [];
+    const message = `${JSON.stringify(model)} says no provider`;
+    return [{ path: [...path, 'model'], message, remedy: modelNameRemedy(model) }];
+  });
+}
+
+function numbersOf(limits: Record<string, unknown>) {
+  const number = (name: string) => (typeof limits[name] === 'number' ? limits[name] : undefined);
+  return { agentTimeoutS: number('agentTimeoutS'), runTimeoutS: number('runTimeoutS') };
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
+}
