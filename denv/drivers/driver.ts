@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import type { Readable } from 'node:stream';
+import type { Readable, Writable } from 'node:stream';
 import type { Target } from '../../contracts/denv';
 
 /**
@@ -68,6 +68,16 @@ export interface SandboxDriver {
   startExec(sandboxId: string, execId: string, spec: ExecSpec): Promise<void>;
   /** A handle on an exec started by this or an earlier server process; null when it never started. */
   openExec(sandboxId: string, execId: string): Promise<ExecHandle | null>;
+
+  /**
+   * Starts one exec on streams of this process, and so for as long as it lives.
+   * @throws DenvError sandbox_stopped
+   */
+  attachExec(
+    sandboxId: string,
+    execId: string,
+    spec: Omit<ExecSpec, 'stdin'>,
+  ): Promise<AttachedExec>;
 
   /** A TCP connection to a port inside the sandbox. */
   connect(sandboxId: string, port: number): Promise<Socket>;
@@ -154,6 +164,16 @@ export interface ExecHandle {
   release(): void;
   /** Removes its files; for an exec that has ended. */
   remove(): Promise<void>;
+}
+
+export interface AttachedExec {
+  stdin: Writable;
+  stdout: Readable;
+  stderr: Readable;
+  /** Resolves at the end of the main process; the streams may still hold its last words. */
+  ended(): Promise<ExecEnd>;
+  /** Kills whatever is left of its tree, and removes all traces. To be called in any case. */
+  end(): Promise<void>;
 }
 
 export interface ContainerSpec {

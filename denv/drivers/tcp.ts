@@ -67,6 +67,7 @@ export function createTcpDriver(dataDir: string): SandboxDriver {
     snapshot: lacks('snapshots, and so no forks'),
     startExec: lacks('exec'),
     openExec: () => Promise.resolve(null),
+    attachExec: lacks('exec'),
     publish: lacks('published ports'),
     runContainer: lacks('verifier containers'),
     versionPath: lacksNow('versions'),

@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
+import type { Duplex } from 'node:stream';
 import { parseArgs } from 'node:util';
 import { serve } from '@hono/node-server';
 import pino from 'pino';
@@ -54,6 +56,9 @@ async function main(): Promise<void> {
     const taken = error.code === 'EADDRINUSE';
     fail(taken ? new Error(`port ${values.port} is taken: choose another with --port`) : error);
   });
+  listener.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) =>
+    server.upgrade(request, socket, head),
+  );
   if ('headersTimeout' in listener) {
     // A long-poll and a large upload set their own pace.
     listener.requestTimeout = 0;

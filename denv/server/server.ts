@@ -1,9 +1,12 @@
 import { mkdir } from 'node:fs/promises';
+import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
+import type { Duplex } from 'node:stream';
 import type { Logger } from 'pino';
 import type { SandboxDriver } from '../drivers/driver';
 import { versionIdOf } from '../ids';
 import { createApp } from './app';
+import { Attachments } from './attach';
 import { Archives } from './archives';
 import { registerCalls } from './calls';
 import { defaultSettings, type ServerContext, type ServerSettings } from './context';
@@ -20,6 +23,8 @@ import { Verify } from './verify';
 
 export interface DenvServer {
   fetch(request: Request): Promise<Response>;
+  /** Takes a request for a WebSocket: the attach stream. */
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   /** Lets go of everything; sandboxes and what runs in them live on, for the next process. */
   stop(): Promise<void>;
 }
@@ -52,6 +57,7 @@ export async function startDenvServer(options: {
   registerCalls(context, sandboxes, controllers);
   const verify = new Verify(context, sandboxes);
   const files = new Files(context, sandboxes);
+  const attachments = new Attachments(context, sandboxes);
   registerSnapshot(context, sandboxes);
 
   sandboxes.load();
@@ -67,8 +73,10 @@ export async function startDenvServer(options: {
   const app = createApp({ context, sandboxes, lifecycle, preparation, verify, files });
   return {
     fetch: (request) => app.fetch(request),
+    upgrade: (request, socket, head) => attachments.upgrade(request, socket, head),
     async stop() {
       stopSweeps();
+      await attachments.close();
       controllers.closeAll();
       await driver.close();
       journal.close();

@@ -80,6 +80,7 @@ export function createTargets(main: SandboxDriver, others: SandboxDriver[] = [])
     snapshot: (id, versionId, options) => ownerOf(id).snapshot(id, versionId, options),
     startExec: (id, execId, spec) => ownerOf(id).startExec(id, execId, spec),
     openExec: (id, execId) => ownerOf(id).openExec(id, execId),
+    attachExec: (id, execId, spec) => ownerOf(id).attachExec(id, execId, spec),
     connect: (id, port) => ownerOf(id).connect(id, port),
     publish: (id, port, hostPort) => ownerOf(id).publish(id, port, hostPort),
   };

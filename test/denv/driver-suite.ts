@@ -1,8 +1,10 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
 import { pack } from 'tar-stream';
 import type {
   ExecEnd,
@@ -325,6 +327,38 @@ export function describeDriver(under: () => DriverUnderTest, claims: DriverUnder
         expect(second.text).toBe('got two\n');
         await handle.kill();
         handle.release();
+      }));
+
+    test('an attached exec has streams both ways, apart and binary-safe, and an exit code', () =>
+      on(async (driver) => {
+        const script = 'cat; echo err >&2; exit 7';
+        const spec = { argv: ['sh', '-c', script], uid: 1000, cwd: '/workspace', env: {} };
+        const sent = randomBytes(1_000_000);
+
+        const exec = await driver.attachExec(id, newId('a'), spec);
+        const said = Promise.all([buffer(exec.stdout), buffer(exec.stderr)]);
+        exec.stdin.end(sent);
+        const [stdout, stderr] = await said;
+
+        expect(stdout.equals(sent)).toBe(true);
+        expect(stderr.toString()).toBe('err\n');
+        expect(await exec.ended()).toEqual({ kind: 'exited', exitCode: 7 });
+        await exec.end();
+      }));
+
+    test('the end of an attached exec is the end of its whole tree', () =>
+      on(async (driver, { sh }) => {
+        const [first, second] = [1, 2].map((n) => `31${n}.${process.pid}`);
+        const script = `sleep ${first} & echo up; sleep ${second}`;
+        const spec = { argv: ['sh', '-c', script], uid: 1000, cwd: '/workspace', env: {} };
+        const exec = await driver.attachExec(id, newId('a'), spec);
+        await once(exec.stdout, 'data');
+
+        await exec.end();
+
+        expect(await exec.ended()).toEqual({ kind: 'killed' });
+        const left = await sh(id, 'cat /proc/[0-9]*/cmdline | tr "\\0" " "');
+        for (const length of [first, second]) expect(left.stdout).not.toContain(`sleep ${length}`);
       }));
 
     test('an exec that was never started cannot be opened; one that ended can, until it is removed', () =>

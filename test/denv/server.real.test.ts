@@ -148,7 +148,7 @@ describe('a sandbox over HTTP', () => {
     [{ image: 'host', target: 'moon' }, 'capability_missing', /no target moon/],
     [{ image: 'debian:12' }, 'invalid_request', /"debian:12" is not supported/],
     [{ image: 'dir:/root' }, 'image_not_found', /DENV_IMAGE_DIRS/],
-    [{}, 'invalid_request', /exactly one of `image` and `version`/],
+    [{}, 'invalid_request', /exactly one of `image`, `version` and `address`/],
     [{ version: 'ver_none' }, 'version_not_found', /ver_none/],
     [{ image: 'host', imagge: 1 }, 'invalid_request', /imagge/],
   ])('refuses %j by name', async (request, code, message) => {

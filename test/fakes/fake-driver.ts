@@ -7,6 +7,7 @@ import net from 'node:net';
 import path from 'node:path';
 import { DenvError } from '../../denv/errors';
 import type {
+  AttachedExec,
   ExecEnd,
   ExecHandle,
   ExecSpec,
@@ -16,6 +17,7 @@ import type {
   SandboxSpec,
 } from '../../denv/drivers/driver';
 import { unpackFiles } from '../../denv/drivers/linux/unpack';
+import { attachFakeExec } from './fake-attach';
 
 /**
  * Sandboxes as plain directories and child processes, for tests without root. Nothing is isolated: a program runs as the
@@ -25,6 +27,7 @@ import { unpackFiles } from '../../denv/drivers/linux/unpack';
 export function createFakeDriver(dir: string): SandboxDriver {
   const at = (...parts: string[]) => path.join(dir, ...parts);
   const running = new Map<string, Map<string, FakeExec>>();
+  const attached = new Map<string, Set<AttachedExec>>();
   const making = new Map<string, Promise<void>>();
   const stopped = new DenvError('sandbox_stopped', 'the sandbox does not run');
 
@@ -84,6 +87,8 @@ export function createFakeDriver(dir: string): SandboxDriver {
     const execs = running.get(sandboxId);
     running.delete(sandboxId);
     for (const exec of execs?.values() ?? []) await exec.kill();
+    for (const exec of attached.get(sandboxId) ?? []) await exec.end();
+    attached.delete(sandboxId);
     ended.set(sandboxId, execs ?? ended.get(sandboxId) ?? new Map<string, FakeExec>());
   }
   const ended = new Map<string, Map<string, FakeExec>>();
@@ -122,7 +127,7 @@ export function createFakeDriver(dir: string): SandboxDriver {
         name: 'fake',
         missing: null,
         exec: true,
-        attach: false,
+        attach: true,
         userNamespaces: false,
         fork: 'O(change)',
         memoryFork: false,
@@ -168,6 +173,13 @@ export function createFakeDriver(dir: string): SandboxDriver {
     },
     async openExec(sandboxId, execId) {
       return (running.get(sandboxId) ?? ended.get(sandboxId))?.get(execId) ?? null;
+    },
+    async attachExec(sandboxId, _execId, spec) {
+      if (!running.has(sandboxId)) throw stopped;
+      const exec = attachFakeExec(at('sandboxes', sandboxId), spec);
+      const others = attached.get(sandboxId) ?? new Set();
+      attached.set(sandboxId, others.add(exec));
+      return exec;
     },
     async connect(sandboxId, port) {
       if (!running.has(sandboxId)) throw stopped;

@@ -3,6 +3,7 @@ import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import { DenvError } from '../../errors';
 import type { SandboxDriver } from '../driver';
+import { createAttachedExecs } from './attached-execs';
 import { createBases } from './bases';
 import { createCgroups } from './cgroups';
 import type { Cgroups } from './cgroups';
@@ -47,6 +48,7 @@ export function createLinuxDriver(options: LinuxDriverOptions): SandboxDriver {
   const sandboxes = createSandboxes(parts);
   const versions = createVersions(parts, sandboxes);
   const execs = createExecs(parts, sandboxes);
+  const attachedExecs = createAttachedExecs(parts, sandboxes);
   const containers = createContainers(parts);
   const imageRoots = options.imageRoots ?? [];
   const bases = createBases(layout, helper, { imageRoots, nodePath });
@@ -61,6 +63,7 @@ export function createLinuxDriver(options: LinuxDriverOptions): SandboxDriver {
     // A helper that was adopted may be at work for a server that died; what is frozen after that, nobody will thaw.
     await helper.drain();
     for (const id of cgroups.children(layout.cgroup)) cgroups.thaw(sandboxes.cgroupOf(id));
+    await attachedExecs.sweep();
     if (restarted) await ports.republish();
     await bases.sweep();
   }
@@ -95,6 +98,7 @@ export function createLinuxDriver(options: LinuxDriverOptions): SandboxDriver {
     basePath: bases.pathOf,
     startExec: execs.start,
     openExec: execs.open,
+    attachExec: attachedExecs.attach,
     connect: ports.connect,
     publish: ports.publish,
     runContainer: containers.run,

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import net from 'node:net';
+import { text } from 'node:stream/consumers';
 import type { Target } from '../../../contracts/denv';
 import type { SandboxDriver } from '../driver';
 import type { Cgroups } from './cgroups';
@@ -57,6 +58,20 @@ export async function probeHost(
       'exec',
       async () => (await exec(id, 'echo', ['echo', 'hi'])) === 'hi\n',
     );
+    const attach = await shown('attach', async () => {
+      const spec = { argv: ['cat'], uid: 1000, cwd: '/', env: {} };
+      const attached = await driver.attachExec(id, 'attach', spec);
+      try {
+        attached.stdin.end('hi');
+        return (await text(attached.stdout)) === 'hi' && (await attached.ended()).kind === 'exited';
+      } finally {
+        await attached.end();
+      }
+    });
+    const userNamespaces = await shown(
+      'user namespaces',
+      async () => (await exec(id, 'userns', ['unshare', '-U', 'echo', 'hi'])) === 'hi\n',
+    );
     const egressDeny = await shown('egress denied', async () =>
       hasOnlyLoopback(await exec(id, 'net', ['cat', '/proc/net/route', '/proc/net/dev'])),
     );
@@ -96,8 +111,8 @@ export async function probeHost(
       name: driver.name,
       missing: null,
       exec: stdio,
-      attach: false,
-      userNamespaces: false,
+      attach,
+      userNamespaces,
       fork: fork ? 'O(1)' : 'none',
       memoryFork: false,
       egressDeny,

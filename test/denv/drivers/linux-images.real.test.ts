@@ -145,6 +145,10 @@ test('image host refuses files where the host is', async () => {
 test('the probe shows each capability, and leaves nothing', async () => {
   expect(await driver.probe()).toEqual({
     name: 'linux',
+    missing: null,
+    exec: true,
+    attach: true,
+    userNamespaces: false,
     fork: 'O(1)',
     memoryFork: false,
     egressDeny: true,
