@@ -10,7 +10,12 @@ export interface McpHttpOptions {
   /** A TCP connection to the controller's port, inside the sandbox. */
   connect: () => Promise<Socket>;
   port: number;
+  /** With its query, if it has one. */
   path: string;
+  /** Sent as a bearer token with every request. */
+  authToken?: string;
+  /** How long an idle connection is kept: less than the controller keeps it, or a request may meet its end. */
+  keepAliveMs?: number;
 }
 
 /**
@@ -67,7 +72,7 @@ function openSession(
   const dispatcher = new Agent({
     headersTimeout: 0,
     bodyTimeout: 0,
-    keepAliveTimeout: 60_000,
+    keepAliveTimeout: options.keepAliveMs ?? 60_000,
     connect: (_, done) => {
       options.connect().then(
         (socket) => done(null, socket),
@@ -80,6 +85,7 @@ function openSession(
     peer.lose(callId, 'the controller ended the connection without an answer');
   const transport = new StreamableHTTPClientTransport(url, {
     sessionId: sessionId ?? undefined,
+    ...(options.authToken === undefined ? {} : { requestInit: bearer(options.authToken) }),
     fetch: (target, init) => fetchFrom(dispatcher, target, init, lose),
   });
   if (protocolVersion !== null) transport.setProtocolVersion(protocolVersion);
@@ -126,6 +132,8 @@ function connectionOver(
     },
   };
 }
+
+const bearer = (token: string) => ({ headers: { authorization: `Bearer ${token}` } });
 
 function isForgotten(error: unknown): boolean {
   const cause = error instanceof ControllerLost ? error.cause : error;
