@@ -1,0 +1,156 @@
+import type { ContainerCreateOptions, ContainerInspectInfo } from 'dockerode';
+import { createHash } from 'node:crypto';
+import { realpathSync } from 'node:fs';
+import { DenvError } from '../../errors';
+import type { ImageSource, SandboxLiveness, SandboxSpec } from '../driver';
+import { checkId } from '../linux/layout';
+import { readOrNull } from '../linux/processes';
+import type { Engine } from './engine';
+
+const sandboxLabel = 'denv.sandbox';
+const ownerLabel = 'denv.owner';
+const logTailBytes = 2000;
+
+export interface StartSpec {
+  sandboxId: string;
+  /** Of the engine. */
+  imageId: string;
+  argv: string[] | null;
+  env: Record<string, string>;
+  caps: SandboxSpec['caps'];
+  /** As in `docker run --volume`. */
+  binds?: string[];
+}
+
+export type Containers = ReturnType<typeof createContainers>;
+
+/** The containers of one data directory, each named and labelled by its sandbox: nothing else knows of them. */
+export function createContainers(engine: Engine, dataDir: string) {
+  const owner = createHash('sha256').update(realpathSync(dataDir)).digest('hex').slice(0, 12);
+  const nameOf = (sandboxId: string) => `denv-${owner}-${checkId(sandboxId)}`;
+
+  /** The engine's own id of an image that it has. Images are never pulled here. */
+  async function imageId(image: ImageSource): Promise<string> {
+    if (image.kind !== 'docker') {
+      throw new DenvError('invalid_request', `target docker takes no image ${image.kind}`);
+    }
+    const { ref } = image;
+    const found = await engine.find(`image ${ref}`, (docker) => docker.getImage(ref).inspect());
+    if (found) return found.Id;
+    throw new DenvError(
+      'image_not_found',
+      `the Docker engine has no image ${ref}, and none is pulled by itself: docker pull ${ref}`,
+    );
+  }
+
+  /** Makes and starts a container; what an earlier try left of it is removed first. */
+  async function start(spec: StartSpec): Promise<void> {
+    const name = nameOf(spec.sandboxId);
+    await remove(spec.sandboxId);
+    await engine.ask(`container of sandbox ${spec.sandboxId}`, async (docker) => {
+      const container = await docker.createContainer(optionsOf(spec, name, labels(spec.sandboxId)));
+      await container.start();
+    });
+  }
+
+  const labels = (sandboxId: string) => ({ [sandboxLabel]: sandboxId, [ownerLabel]: owner });
+
+  const inspect = (sandboxId: string): Promise<ContainerInspectInfo | null> =>
+    engine.find(`sandbox ${sandboxId}`, (docker) =>
+      docker.getContainer(nameOf(sandboxId)).inspect(),
+    );
+
+  async function state(sandboxId: string): Promise<SandboxLiveness> {
+    const found = await inspect(sandboxId);
+    if (!found) return { state: 'absent' };
+    const oomKills = found.State.OOMKilled ? 1 : 0;
+    if (found.State.Running) return { state: 'running', oomKills };
+    const hostRestart = Date.parse(found.State.StartedAt) < bootedAt();
+    return { state: 'stopped', oomKills, hostRestart };
+  }
+
+  async function stop(sandboxId: string): Promise<void> {
+    await engine.find(`stopping sandbox ${sandboxId}`, (docker) =>
+      docker.getContainer(nameOf(sandboxId)).stop({ t: 0 }),
+    );
+  }
+
+  /** With the volumes that its image asked for. Resolves when it is gone, whoever began to remove it. */
+  async function remove(sandboxId: string): Promise<void> {
+    const name = nameOf(sandboxId);
+    const gone = engine.find(`removing sandbox ${sandboxId}`, async (docker) => {
+      const container = docker.getContainer(name);
+      const removed = container.wait({ condition: 'removed' }).catch(() => undefined);
+      await container.remove({ force: true, v: true });
+      await removed;
+    });
+    await gone;
+    if ((await inspect(sandboxId)) === null) return;
+    await engine.find(`removing sandbox ${sandboxId}`, (docker) =>
+      docker.getContainer(name).wait({ condition: 'removed' }),
+    );
+  }
+
+  async function list(): Promise<string[]> {
+    const filters = { label: [`${ownerLabel}=${owner}`] };
+    const found = await engine.ask('sandboxes', (docker) =>
+      docker.listContainers({ all: true, filters }),
+    );
+    return found.flatMap((container) => container.Labels[sandboxLabel] ?? []);
+  }
+
+  /** The last words of a container, both streams. */
+  async function tail(sandboxId: string): Promise<string> {
+    const log = await engine.find(`output of sandbox ${sandboxId}`, (docker) =>
+      docker.getContainer(nameOf(sandboxId)).logs({ stdout: true, stderr: true, tail: 20 }),
+    );
+    return log ? unframed(log).slice(-logTailBytes).trim() : '';
+  }
+
+  return { imageId, start, inspect, state, stop, remove, list, tail };
+}
+
+function optionsOf(
+  { imageId, argv, env, caps, binds = [] }: StartSpec,
+  name: string,
+  labels: Record<string, string>,
+): ContainerCreateOptions {
+  const memory = caps.memoryMb * 2 ** 20;
+  return {
+    name,
+    Image: imageId,
+    Labels: labels,
+    Env: Object.entries(env).map(([key, value]) => `${key}=${value}`),
+    ...(argv ? { Cmd: argv } : {}),
+    HostConfig: {
+      // No interface but loopback: nothing is reached from inside, the host included. We come in through the namespace.
+      NetworkMode: 'none',
+      Memory: memory,
+      MemorySwap: memory,
+      NanoCpus: Math.round(caps.cpus * 1e9),
+      PidsLimit: caps.pids,
+      CapDrop: ['ALL'],
+      SecurityOpt: ['no-new-privileges'],
+      Init: true,
+      Tmpfs: { '/tmp': `rw,exec,nosuid,nodev,mode=1777,size=${caps.memoryMb}m` },
+      RestartPolicy: { Name: 'no' },
+      LogConfig: { Type: 'json-file', Config: { 'max-size': '16m', 'max-file': '1' } },
+      Binds: binds,
+    },
+  };
+}
+
+function bootedAt(): number {
+  return Number(/^btime (\d+)$/m.exec(readOrNull('/proc/stat') ?? '')?.[1] ?? 0) * 1000;
+}
+
+/** A log is frames of a stream number, three zeros, a length and so many bytes. */
+function unframed(log: Buffer): string {
+  const pieces: Buffer[] = [];
+  for (let at = 0; at + 8 <= log.length;) {
+    const end = at + 8 + log.readUInt32BE(at + 4);
+    pieces.push(log.subarray(at + 8, end));
+    at = end;
+  }
+  return Buffer.concat(pieces).toString('utf8');
+}
