@@ -29,10 +29,11 @@ export function pythonDumps(value: unknown): string {
   return String(value); // null, true, false
 }
 
-/** As plain values, an integer that a double cannot hold as `{"$number": "<digits>"}` (contracts/denv.ts). */
+/** As plain values; a number that a double or JSON cannot hold is a `{"$number": "<digits>"}` (contracts/denv.ts). */
 export function sendable(value: unknown): unknown {
   if (value instanceof WrittenNumber) {
     const number = Number(value.source);
+    if (!Number.isFinite(number)) return { $number: pythonNumber(value.source) };
     const tooLarge = isInteger(value.source) && !Number.isSafeInteger(number);
     return tooLarge ? { $number: value.source } : number;
   }

@@ -74,7 +74,8 @@ export function unsupportedValues(task: unknown, places: ImagePlaces): Complaint
     const several = sources.map((source) => `\`${source}\``).join(' and ');
     complain(['environment', 'image'], `${several} exclude each other`, 'keep one of them');
   } else if (sources.length === 0) {
-    complain(['environment', 'image'], 'missing', imageRemedy);
+    const remedy = value('hud') === undefined ? imageRemedy : hudRemedy;
+    complain(['environment', 'image'], 'missing', remedy);
   } else if (typeof image === 'string' && value('environment', 'target') !== 'docker') {
     complaints.push(...imageComplaints(image, ['environment', 'image'], places));
   }
@@ -87,6 +88,8 @@ export function unsupportedValues(task: unknown, places: ImagePlaces): Complaint
 }
 
 const imageRemedy = 'say `host` (this machine\u2019s own programs), `dir:/path` or `tar:/path.tar`';
+
+const hudRemedy = 'say where the HUD environment runs, as in `runtime: local:./env.py`';
 
 function isBelow(place: string, folders: string[] | undefined): boolean {
   if (!folders) return true;

@@ -142,7 +142,10 @@ async function load(
 }
 
 function runtimeLines(): string[] {
-  return runtimeKinds.flatMap(({ syntax, what }) => [`  ${syntax}`, `      ${what}`]);
+  return runtimeKinds.flatMap(({ syntax, what, missing }) => [
+    `  ${syntax}`,
+    `      ${what}${missing === null ? '' : `: not from here, it would take ${missing}`}`,
+  ]);
 }
 
 function printDetached({ print }: Context, plan: BatchPlan, options: RunOptions): void {

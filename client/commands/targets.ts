@@ -19,13 +19,10 @@ export function addTargets(program: Command, context: Context): void {
 
 async function targets({ settings, print }: Context, options: { json?: boolean }): Promise<void> {
   const { targets: rows } = await connectDenv(settings).targets();
-  const runtimes = runtimeKinds.map(({ name, syntax, target, what }) => ({
-    name,
-    syntax,
-    target,
-    what,
-    missing: missingFor(target, what, rows),
-  }));
+  const runtimes = runtimeKinds.map((kind) => {
+    const { name, syntax, target, what } = kind;
+    return { name, syntax, target, what, missing: kind.missing ?? missingFor(target, rows) };
+  });
   if (options.json) return print(JSON.stringify({ targets: rows, runtimes }));
   for (const line of targetLines(rows)) print(line);
   print('');
@@ -37,8 +34,7 @@ async function targets({ settings, print }: Context, options: { json?: boolean }
   for (const line of tableLines(['runtime', 'target', ''], cells)) print(line);
 }
 
-function missingFor(target: string | null, what: string, rows: Target[]): string | null {
-  if (target === null) return what;
+function missingFor(target: string | null, rows: Target[]): string | null {
   const row = rows.find(({ name }) => name === target);
   return row ? row.missing : 'this denv server has no such target';
 }

@@ -23,7 +23,8 @@ function refusing(name: string, what: string, missing: string): RuntimeKind {
     name,
     syntax: name,
     target: null,
-    what: `${what}: not from here; it would take ${missing}`,
+    what,
+    missing,
     takes: [],
     place({ asked, task, beside }) {
       throw asked.refuse(

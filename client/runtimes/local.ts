@@ -24,6 +24,7 @@ function served(name: string): RuntimeKind {
     syntax: `${name}, ${name}:PATH`,
     target: 'linux',
     what: 'an env.py or its folder, served in a sandbox of image host',
+    missing: null,
     takes: ['env'],
     async place(question) {
       const { task, options, config } = question;

@@ -33,6 +33,7 @@ describe('the command line, without a stack', () => {
     'up',
     'down',
     'status',
+    'targets',
     'run',
     'watch',
     'list',
