@@ -51,6 +51,8 @@ export interface TemporalEnv {
 export interface Fakes {
   denv?: FakeDenv;
   model?: FakeModel | Say[];
+  /** Of a worker before this one, whose rollouts it takes over. */
+  taskQueue?: string;
 }
 
 export interface Running {
@@ -124,7 +126,7 @@ export async function openTemporal(settings: { continueAt?: number } = {}): Prom
         ledger,
         owner: 'test-owner',
       };
-      const taskQueue = `rollouts-${randomUUID()}`;
+      const taskQueue = fakes.taskQueue ?? `rollouts-${randomUUID()}`;
       const start = (input: RolloutInput) =>
         temporal.client.workflow.start(rollout, {
           workflowId: input.rolloutId,

@@ -10,6 +10,8 @@ type Work =
   | 'start'
   /** A command, call or verifier with a time limit of its own. */
   | 'run'
+  /** A call that is made once in a sandbox's life, and may take hours. */
+  | 'once'
   /** A step of the agent: a model call, and the calls of its reply. */
   | 'step'
   /** Writing and reading records, leases, trajectory. */
@@ -38,6 +40,8 @@ const table: Record<Work, ActivityOptions> = {
     retry: { ...base.retry, maximumAttempts: 125 },
   },
   run: base,
+  // As with `start`: what cannot be reached for ten minutes is not waited for as long as the call itself might take.
+  once: { ...base, retry: { ...base.retry, maximumAttempts: 125 } },
   // What is tried again is the model call: tool calls that fail are tried again each for itself.
   step: { ...base, retry: { ...base.retry, maximumInterval: '30 seconds' } },
   record: { ...base, startToCloseTimeout: '1 minute', scheduleToCloseTimeout: outageS * 1000 },
@@ -47,11 +51,11 @@ const table: Record<Work, ActivityOptions> = {
 
 /**
  * The activities, with the timeouts and retries of their kind of work. `summary` is what Temporal's UI shows.
- * @param limitS  of `run` and `step`: what the work may take by its own limits
+ * @param limitS  of `run`, `once` and `step`: what the work may take by its own limits
  */
 export function activitiesFor(work: Work, summary: string, limitS = 0): Activities {
   const options = { ...table[work], summary };
-  if (work === 'run' || work === 'step') {
+  if (work === 'run' || work === 'once' || work === 'step') {
     const waitMs = (limitS + outageS) * 1000;
     options.startToCloseTimeout = waitMs;
     options.scheduleToCloseTimeout = waitMs;

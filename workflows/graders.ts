@@ -29,7 +29,7 @@ export async function runHudGrader(
 ): Promise<Graded> {
   let grade: Grade;
   try {
-    grade = await activitiesFor('run', `grade ${grader.name}`, grader.timeoutS).gradeTask({
+    grade = await activitiesFor('once', `grade ${grader.name}`, grader.timeoutS).gradeTask({
       ...common(input, state, grader),
       head: state.head,
       timeoutS: grader.timeoutS,

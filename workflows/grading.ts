@@ -10,6 +10,8 @@ import { worldOf } from './state';
 import type { RolloutEnding, RolloutState } from './state';
 import { judge, runVerifier } from './verdict';
 
+const snapshotTimeoutS = 600;
+
 /** What touches the sandbox comes after its snapshot, and before what needs it no more. */
 const order: GraderFacts['kind'][] = ['hud', 'bash', 'verify', 'judge'];
 
@@ -38,7 +40,7 @@ export async function grade(input: RolloutInput, state: RolloutState): Promise<R
 
 /** Taken before any grader that could change the sandbox. */
 async function snapshot(input: RolloutInput, state: RolloutState): Promise<string> {
-  const { version } = await activitiesFor('record', 'grade: snapshot').takeSnapshot({
+  const { version } = await activitiesFor('run', 'grade: snapshot', snapshotTimeoutS).takeSnapshot({
     key: snapshotKey(state),
     sandboxId: worldOf(state).sandboxId,
     rolloutId: input.rolloutId,

@@ -47,7 +47,7 @@ async function startTask(input: RolloutInput, state: RolloutState, world: World)
   if (!hud || world.promptRef !== undefined) return;
   state.stage = 'setup';
   const { startTimeoutS: timeoutS } = hud;
-  const { promptRef } = await activitiesFor('run', 'setup: start task', timeoutS).startTask({
+  const { promptRef } = await activitiesFor('once', 'setup: start task', timeoutS).startTask({
     key: startTaskKey(state),
     sandboxId: world.sandboxId,
     leaseS: leaseOf(input),

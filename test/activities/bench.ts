@@ -10,11 +10,10 @@ import type { PackedTask, Task } from '../../contracts/task';
 import type { Ledger } from '../../stores/ledger';
 import { FakeDenv } from '../fakes/fake-denv';
 import { FakeModel } from '../fakes/fake-model';
-import type { Say } from '../fakes/fake-model';
 import { MemoryBlobs } from '../fakes/memory-blobs';
 
 /** The activities on fakes, each run as Temporal would run it. */
-export function activityBench(say: Say[] = []) {
+export function activityBench(say: ConstructorParameters<typeof FakeModel>[0] = []) {
   const denv = new FakeDenv();
   const blobs = new MemoryBlobs();
   const model = new FakeModel(say);

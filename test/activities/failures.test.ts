@@ -1,5 +1,5 @@
 import { ApplicationFailure, CancelledFailure } from '@temporalio/activity';
-import { toFailure, toFinalFailure } from '../../activities/failures';
+import { FoundError, toFailure, toFinalFailure } from '../../activities/failures';
 import { errorCodes } from '../../contracts/denv';
 import { ContractMismatchError, DenvError } from '../../denv/errors';
 import { ModelError } from '../../models/model';
@@ -45,6 +45,8 @@ describe('toFailure', () => {
     [new ModelError('ModelRequestInvalid', 'x'), 'ModelRequestInvalid', 'model', true],
     [new ModelError('ModelRefused', 'x'), 'ModelRefused', 'agent', true],
     [new ModelError('ContextOverflow', 'x'), 'ContextOverflow', 'agent', true],
+    [new FoundError('SetupFailed', 'x'), 'SetupFailed', 'task', true],
+    [new FoundError('RunTimeout', 'x'), 'RunTimeout', 'agent', true],
     [new ContractMismatchError('x'), 'ContractMismatch', 'infra', true],
     [new BlobNotFoundError('x'), 'BlobNotFound', 'infra', true],
     [Object.assign(new Error('x'), { code: 'ENOSPC' }), 'StoreUnavailable', 'infra', false],

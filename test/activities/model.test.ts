@@ -57,6 +57,45 @@ describe('callModel', () => {
     expect(ModelReply.parse(JSON.parse(String(kept)))).toMatchObject({ text: 'done' });
   });
 
+  test('opens with what a HUD environment gave, after the system prompt', async () => {
+    const bench = activityBench([{ text: 'done' }]);
+    const given = await input(bench);
+    const { ref } = await bench.blobs.put(Buffer.from([1, 2]));
+    const image = { type: 'image', mimeType: 'image/png', ref, bytes: 2 };
+    const promptRef = await bench.put({
+      entries: [{ type: 'prompt', text: '', images: [image] }],
+    });
+    const context = JSON.parse(String(await bench.blobs.get(given.agentRef))) as object;
+    const agentRef = await bench.put({ ...context, promptRef });
+
+    await run(bench.activities.callModel, { ...given, agentRef });
+
+    expect(bench.model.requests[0]?.messages).toEqual([
+      { role: 'system', text: 'Be brief.' },
+      { role: 'user', parts: [{ type: 'image', mimeType: 'image/png', base64: 'AQI=' }] },
+    ]);
+  });
+
+  test('lets go of the model when the run is over, for good', async () => {
+    const bench = activityBench(['hang']);
+    const given = await input(bench, { runEndsAtMs: Date.now() + 50 });
+
+    await expect(run(bench.activities.callModel, given)).rejects.toMatchObject({
+      type: 'RunTimeout',
+      nonRetryable: true,
+    });
+  });
+
+  test('a recorded reply counts, even when the run is over by now', async () => {
+    const bench = activityBench([{ text: 'done' }]);
+    const given = await input(bench);
+    await run(bench.activities.callModel, given);
+
+    const turn = await run(bench.activities.callModel, { ...given, runEndsAtMs: 1 }, 2);
+
+    expect(turn).toMatchObject({ finishReason: 'stop' });
+  });
+
   test('never asks again for a recorded reply: another worker gives the same answer', async () => {
     const bench = activityBench([{ text: 'done' }]);
     const first = await run(bench.activities.callModel, await input(bench));

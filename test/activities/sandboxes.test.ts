@@ -47,6 +47,43 @@ describe('createSandbox', () => {
     });
   });
 
+  test('a HUD task is attached to where it runs, with nothing claimed about its network', async () => {
+    const bench = activityBench();
+    const environment = { address: '127.0.0.1:8765', shared: 2, target: 'tcp' };
+    const hud = { id: 'add', gradeTimeoutS: 9, noGrade: 'zero' as const };
+    const taskRef = await bench.put(bench.packed({ environment, hud, verifier: undefined }));
+
+    const started = await run(bench.activities.createSandbox, { ...common, key: 'k', taskRef });
+
+    expect(bench.denv.created.get('k')).toEqual({
+      ...environment,
+      controller: { kind: 'hud' },
+      labels: { owner: 'own/ns', rolloutId: 'rollout/b/t/0' },
+      leaseS: 60,
+    });
+    expect(started.task).toEqual({
+      setupCommands: 0,
+      solutionCommands: 0,
+      verifyTimeoutS: 600,
+      noVerdict: 'unscored',
+      hud: { startTimeoutS: 3600, gradeTimeoutS: 9, noGrade: 'zero' },
+      grading: {
+        combine: 'weighted',
+        graders: [
+          {
+            name: 'hud',
+            kind: 'hud',
+            weight: 1,
+            index: null,
+            timeoutS: 9,
+            criteria: 0,
+            counts: true,
+          },
+        ],
+      },
+    });
+  });
+
   test('the same key gives the same sandbox', async () => {
     const bench = activityBench();
     const input = { ...common, key: 'k/create', taskRef: await bench.put(bench.packed()) };

@@ -84,6 +84,46 @@ export const scenes: Record<string, (env: TemporalEnv) => Promise<WorkflowHandle
     });
   },
 
+  /** A HUD task, with every kind of grader. */
+  async hud(env) {
+    const judge = {
+      kind: 'judge',
+      name: 'style',
+      model: 'openai/j',
+      criteria: ['Short.'],
+    } as const;
+    const bash = { kind: 'bash', name: 'tests', command: 'true' } as const;
+    const graders = [judge, bash, { kind: 'verify' } as const, { kind: 'hud' } as const];
+    const model = new FakeModel(({ model: { name } }, turn) => {
+      if (name === 'openai/j') return { text: 'MET' };
+      return turn < 1 ? write : { text: 'done' };
+    });
+    const { input } = await env.run(
+      {
+        limits: { runTimeoutS: 600 },
+        task: { prompt: undefined, hud: { id: 'add' }, grading: { graders }, setup: [['true']] },
+      },
+      { model },
+    );
+    return [env.temporal.client.workflow.getHandle(input.rolloutId)];
+  },
+
+  /** A HUD task alone: its start is lost, then its grade, and then all goes well. */
+  async 'hud-attempts'(env) {
+    const denv = new FakeDenv();
+    denv.handlers.call = (_request, { key }) => {
+      if (key.endsWith('/1/start') || key.endsWith('/2/grade/hud')) {
+        throw new DenvError('outcome_unknown', 'it died');
+      }
+      return undefined;
+    };
+    const { input } = await env.run(
+      { checkpoints: 'never', task: { hud: { id: 'add' }, verifier: undefined } },
+      { denv, model: [{ text: 'done' }] },
+    );
+    return [env.temporal.client.workflow.getHandle(input.rolloutId)];
+  },
+
   async batch(env) {
     const declared = await Promise.all(
       ['t0', 't1'].map((id) => env.declare({ batchId: 'rec', agent: 'nop', task: { id } })),

@@ -36,8 +36,71 @@ describe('limits of a rollout', () => {
       expect(result).toMatchObject({ outcome: 'scored', reward: 1, stopReason, steps });
       expect(fakes.model.requests).toHaveLength(steps);
       expect(fakes.denv.effectsOf('verify')).toHaveLength(1);
+      expect(result.failure?.type ?? null).toBe(
+        stopReason === 'agent_timeout' ? 'AgentTimeout' : null,
+      );
     },
   );
+
+  test('an agent whose time is up is graded, with the failure beside its score', async () => {
+    const { result } = await env.run(
+      { limits: { agentTimeoutS: 2 }, task: { hud: { id: 'add' }, verifier: undefined } },
+      { model: Array.from({ length: 9 }, () => write) },
+    );
+
+    expect(result).toMatchObject({
+      outcome: 'scored',
+      reward: 1,
+      stopReason: 'agent_timeout',
+      failure: {
+        class: 'agent',
+        type: 'AgentTimeout',
+        stage: 'loop',
+        message: "the agent's 2 s were over",
+      },
+    });
+  });
+
+  const runOver = {
+    outcome: 'scored',
+    reward: 1,
+    stopReason: 'run_timeout',
+    failure: {
+      class: 'agent',
+      type: 'RunTimeout',
+      stage: 'loop',
+      message: "the run's 1.5 s were over",
+    },
+  };
+
+  test('a run whose time is up lets go of the model, and is graded', async () => {
+    const { result, fakes } = await env.run(
+      { limits: { runTimeoutS: 1.5 }, task: { hud: { id: 'add' }, verifier: undefined } },
+      { model: ['hang'] },
+    );
+
+    expect(result).toMatchObject({ ...runOver, steps: 0, modelCalls: 0 });
+    expect(fakes.model.requests).toHaveLength(1);
+    expect(result.attempts).toHaveLength(1);
+  });
+
+  test('a tool call gets what is left of the run’s time, and no more', async () => {
+    const denv = new FakeDenv();
+    const limits: number[] = [];
+    denv.handlers.call = ({ method, timeoutS = 0 }) => {
+      if (method !== 'tools/call') return undefined;
+      limits.push(timeoutS);
+      return { timedOut: true, durationS: timeoutS };
+    };
+    const two = { ...(calls(['look', {}], ['look', {}]) as object), durationS: 0.25 };
+
+    const { result } = await env.run({ limits: { runTimeoutS: 1.5 } }, { denv, model: [two] });
+
+    expect(result).toMatchObject({ ...runOver, steps: 1, toolCalls: 1 });
+    expect(limits).toHaveLength(1);
+    expect(limits[0]).toBeLessThanOrEqual(1.25);
+    expect(limits[0]).toBeGreaterThan(0);
+  });
 
   test('a tool call gets what is left of the agent’s time, and no more', async () => {
     const denv = new FakeDenv();
