@@ -1,4 +1,5 @@
 import type { WorkflowHandle } from '@temporalio/client';
+import type { Grader } from '../../contracts/task';
 import { DenvError } from '../../denv/errors';
 import { batch, explore } from '../../workflows';
 import { messageUpdate, pauseUpdate, resumeUpdate } from '../../workflows/messages';
@@ -86,14 +87,12 @@ export const scenes: Record<string, (env: TemporalEnv) => Promise<WorkflowHandle
 
   /** A HUD task, with every kind of grader. */
   async hud(env) {
-    const judge = {
-      kind: 'judge',
-      name: 'style',
-      model: 'openai/j',
-      criteria: ['Short.'],
-    } as const;
-    const bash = { kind: 'bash', name: 'tests', command: 'true' } as const;
-    const graders = [judge, bash, { kind: 'verify' } as const, { kind: 'hud' } as const];
+    const graders: Grader[] = [
+      { kind: 'judge', name: 'style', model: 'openai/j', criteria: ['Short.'] },
+      { kind: 'bash', name: 'tests', command: 'true' },
+      { kind: 'verify' },
+      { kind: 'hud' },
+    ];
     const model = new FakeModel(({ model: { name } }, turn) => {
       if (name === 'openai/j') return { text: 'MET' };
       return turn < 1 ? write : { text: 'done' };
