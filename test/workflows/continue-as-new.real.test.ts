@@ -56,6 +56,22 @@ describe('a history that is full', () => {
     expect(fakes.denv.logs.get(result.sandboxId)).toHaveLength(13);
   });
 
+  test('a HUD task is started once, and graded at the end of the last run', async () => {
+    const model = new FakeModel((_request, turn) => (turn < 12 ? write : { text: 'done' }));
+
+    const { result, input, fakes } = await env.run(
+      { limits: { runTimeoutS: 600 }, task: { hud: { id: 'add' }, verifier: undefined } },
+      { model },
+    );
+
+    expect(result).toMatchObject({ outcome: 'scored', stopReason: 'done', steps: 13 });
+    expect(await runsOf(input.rolloutId)).toBeGreaterThan(2);
+    expect([...fakes.denv.hud.values()]).toEqual([
+      { start: `${input.rolloutId}/1/start`, grade: `${input.rolloutId}/1/grade/hud` },
+    ]);
+    expect(fakes.denv.effectsOf('call').filter((key) => key.endsWith('/start'))).toHaveLength(1);
+  });
+
   test('a paused rollout goes on paused', async () => {
     const denv = new FakeDenv();
     denv.handlers.call = async ({ method }, { key, hang }) => {
