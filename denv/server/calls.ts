@@ -136,11 +136,13 @@ class Calls {
         if (effect) operation.setPhaseRelaxed({ sent: true });
       },
     };
+    // Only what is said over pipes is kept outside the server, answers too.
+    const keepsAnswers = row.spec.controller.kind === 'mcp-stdio';
+    if (wasOut && !(keepsAnswers && phase['sent'] === true)) {
+      throw this.unknown(operation, row, 'the server died while the call was out');
+    }
     try {
       const connection = await this.controllers.connection(row);
-      if (wasOut && (connection.awaitAnswer === null || phase['sent'] !== true)) {
-        throw this.unknown(operation, row, 'the server died while the call was out');
-      }
       if (!wasOut) this.sandboxes.running(row.id);
       const answer = await (wasOut && connection.awaitAnswer
         ? connection.awaitAnswer(call)

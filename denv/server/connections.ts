@@ -72,7 +72,7 @@ export async function resumeConnection({
       connect: () => driver.connect(row.id, controller.port),
       signal: AbortSignal.timeout(RESUME_MS),
     },
-    { sessionId },
+    { sessionId, started: row.controller.hudStart !== undefined },
   );
 }
 

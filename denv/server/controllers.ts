@@ -11,6 +11,8 @@ import { targetOf } from './targets';
 const TAIL_BYTES = 500;
 /** How long what a controller wrote before its end may take to be read from its log. */
 const DRAIN_MS = 300;
+/** How long a delete waits to be able to say good-bye. */
+const LET_GO_MS = 3000;
 
 /** The connections to all controllers: opened at create, held here, found again by a restarted server. */
 export class Controllers {
@@ -128,9 +130,11 @@ export class Controllers {
    */
   async letGo(row: SandboxRow): Promise<void> {
     if (row.spec.controller.kind === 'hud' && targetOf(row.spec.image) === 'tcp') {
-      await this.connection(row).catch((error: unknown) => {
+      const late = new Promise((done) => setTimeout(done, LET_GO_MS).unref());
+      const opened = this.connection(row).catch((error: unknown) => {
         this.context.log.warn({ err: error, sandbox: row.id }, 'its session could not be ended');
       });
+      await Promise.race([opened, late]);
     }
     this.close(row.id);
   }
@@ -146,8 +150,16 @@ export class Controllers {
     this.handles.delete(sandboxId);
   }
 
-  closeAll(): void {
-    for (const id of [...this.connections.keys(), ...this.handles.keys()]) this.close(id);
+  /** Lets go of everything, for the next server process to go on with. */
+  releaseAll(): void {
+    for (const opening of this.connections.values()) {
+      void opening.then(
+        (connection) => (isHud(connection) ? connection.release() : connection.close()),
+        () => undefined,
+      );
+    }
+    this.connections.clear();
+    for (const id of this.handles.keys()) this.close(id);
   }
 
   private async startProcess(row: SandboxRow, argv: string[]): Promise<ExecHandle> {

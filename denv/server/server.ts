@@ -77,7 +77,7 @@ export async function startDenvServer(options: {
     async stop() {
       stopSweeps();
       await attachments.close();
-      controllers.closeAll();
+      controllers.releaseAll();
       await driver.close();
       journal.close();
     },

@@ -32,18 +32,18 @@ export class ServerProcess {
     throw new Error(`the denv server did not start:\n${this.output()}`);
   }
 
-  /** SIGKILL, and the process is gone when it returns. */
-  async kill(): Promise<void> {
+  /** SIGKILL, or another signal, and the process is gone when it returns. */
+  async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
     const child = this.child;
     this.child = null;
     if (!child || child.exitCode !== null) return;
     const gone = new Promise((done) => child.once('exit', done));
-    child.kill('SIGKILL');
+    child.kill(signal);
     await gone;
   }
 
-  async killAndStart(): Promise<void> {
-    await this.kill();
+  async killAndStart(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
+    await this.kill(signal);
     await this.start();
   }
 
