@@ -1,6 +1,11 @@
-import { VerifyEvidence } from '../contracts/denv';
+import { HudEnvironment, VerifyEvidence } from '../contracts/denv';
 import type { Sandbox } from '../contracts/denv';
-import type { RolloutResult, RolloutStatus, VerdictResult } from '../contracts/rollout';
+import type {
+  GradeResult,
+  RolloutResult,
+  RolloutStatus,
+  VerdictResult,
+} from '../contracts/rollout';
 import type { TrajectoryEntry } from '../contracts/trajectory';
 import type { BlobStore } from '../stores/blobs';
 import type { DeclaredRollout } from '../stores/ledger';
@@ -19,6 +24,8 @@ export interface RolloutDescription {
   result: RolloutResult | null;
   trajectory: TrajectoryEntry[];
   verdicts: (VerdictResult & { evidence: VerifyEvidence | null })[];
+  /** The evidence is what its grader left: a HUD frame, a command's output, a judge's answers. */
+  grades: (GradeResult & { evidence: unknown })[];
   continuations: {
     rolloutId: string;
     step: number | null;
@@ -26,6 +33,8 @@ export interface RolloutDescription {
     reward: number | null;
   }[];
   sandbox: { id: string; state: Sandbox['state'] | 'not known' } | null;
+  /** What the HUD environment in it said of itself; null where there is none, or nobody knows any more. */
+  hud: HudEnvironment | null;
   /** Its page in Temporal's UI, where that is known. */
   temporalPage: string | null;
 }
@@ -68,20 +77,24 @@ async function describe(
   const status = result || !rollouts ? null : await statusIfAnswered(rollouts, rolloutId);
   const children = await ledger.rollouts({ parentRolloutId: rolloutId });
   const sandboxId = result?.sandboxId ?? status?.sandboxId ?? '';
+  const { hud, ...sandbox } = await sandboxOf(rollouts, sandboxId);
   return {
     rollout,
     status,
     result,
     trajectory: await readTrajectory(blobs, result?.trajectory ?? status?.trajectory ?? ''),
     verdicts: await withEvidence(blobs, result?.verdicts ?? []),
+    grades: await Promise.all(
+      (result?.grades ?? []).map((grade) => gradeWithEvidence(blobs, grade)),
+    ),
     continuations: children.map((child) => ({
       rolloutId: child.rolloutId,
       step: child.parentStep,
       outcome: child.result?.outcome ?? null,
       reward: child.result?.reward ?? null,
     })),
-    sandbox:
-      sandboxId === '' ? null : { id: sandboxId, state: await sandboxState(rollouts, sandboxId) },
+    sandbox: sandboxId === '' ? null : sandbox,
+    hud,
     temporalPage: rollouts?.temporalUi
       ? `${rollouts.temporalUi}/namespaces/${rollouts.namespace}/workflows/${encodeURIComponent(rolloutId)}`
       : null,
@@ -112,14 +125,38 @@ async function withEvidence(blobs: BlobStore, verdicts: VerdictResult[]) {
   );
 }
 
-async function sandboxState(rollouts: Rollouts | null, sandboxId: string) {
-  if (!rollouts) return 'not known' as const;
+async function gradeWithEvidence(blobs: BlobStore, grade: GradeResult) {
+  if (grade.evidenceRef === '') return { ...grade, evidence: null };
+  const text = (await blobs.get(grade.evidenceRef)).toString();
+  return { ...grade, evidence: JSON.parse(text) as unknown };
+}
+
+interface KnownSandbox {
+  id: string;
+  state: Sandbox['state'] | 'not known';
+  hud: HudEnvironment | null;
+}
+
+async function sandboxOf(rollouts: Rollouts | null, id: string): Promise<KnownSandbox> {
+  if (!rollouts || id === '') return { id, state: 'not known', hud: null };
   try {
-    return (await rollouts.denv.getSandbox(sandboxId)).state;
+    const { state, controller } = await rollouts.denv.getSandbox(id);
+    return { id, state, hud: controller.hud ?? null };
   } catch (error) {
     const code: unknown = Reflect.get(Object(error), 'code');
     return code === 'sandbox_not_found' || code === 'sandbox_gone'
-      ? ('deleted' as const)
-      : ('not known' as const);
+      ? { id, state: 'deleted', hud: await recordedHud(rollouts, id) }
+      : { id, state: 'not known', hud: null };
+  }
+}
+
+/** The deployment record outlives its sandbox. */
+async function recordedHud({ denv }: Rollouts, id: string): Promise<HudEnvironment | null> {
+  try {
+    const { entries } = await denv.record(id);
+    const found = entries.find(({ data }) => data['hud'] !== undefined)?.data['hud'];
+    return HudEnvironment.safeParse(found).data ?? null;
+  } catch {
+    return null;
   }
 }

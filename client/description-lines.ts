@@ -1,13 +1,16 @@
 import type { VerifyEvidence } from '../contracts/denv';
 import type { ContentPart, Observation, ToolCall, TrajectoryEntry } from '../contracts/trajectory';
 import type { RolloutDescription } from './describe';
+import { gradeLines, hudLines, tokenWords } from './hud-lines';
 import { formatReward } from './report';
 
 /** A rollout as a person reads it; long texts are cut, and the cut says how much there is. */
 export function descriptionLines(description: RolloutDescription): string[] {
   return [
     ...headLines(description),
+    ...section('HUD environment', hudLines(description)),
     ...section('Steps', description.trajectory.flatMap(entryLines)),
+    ...section('Grades', gradeLines(description)),
     ...section('Verdicts', description.verdicts.flatMap(verdictLines)),
     ...section('Checkpoints', checkpointLines(description)),
     ...section('Lineage', lineageLines(description)),
@@ -39,6 +42,7 @@ function headLines({
       const { class: kind, type, stage, message } = result.failure;
       rows.push(['failure', `${kind} (${type}, in ${stage}): ${clip(message, 500)}`]);
     }
+    if (result.tokens) rows.push(['token ids', tokenWords(result.tokens)]);
     const { promptTokens, completionTokens, costUsd } = result.usage;
     const cost = costUsd === null ? 'cost not known' : `$${costUsd}`;
     rows.push(
