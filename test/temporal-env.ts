@@ -19,6 +19,7 @@ import type { RolloutInput, RolloutResult } from '../contracts/rollout';
 import { createActivities } from '../activities';
 import type { Dependencies } from '../activities';
 import type { Task } from '../contracts/task';
+import type { DenvClient } from '../denv/client';
 import { createDirectoryBlobs } from '../stores/directory-blobs';
 import type { BlobStore } from '../stores/blobs';
 import type { Ledger } from '../stores/ledger';
@@ -50,6 +51,8 @@ export interface TemporalEnv {
 
 export interface Fakes {
   denv?: FakeDenv;
+  /** A denv server in the fake's place. */
+  server?: DenvClient;
   model?: FakeModel | Say[];
   /** Of a worker before this one, whose rollouts it takes over. */
   taskQueue?: string;
@@ -120,7 +123,7 @@ export async function openTemporal(settings: { continueAt?: number } = {}): Prom
       const model =
         fakes.model instanceof FakeModel ? fakes.model : new FakeModel(fakes.model ?? []);
       const dependencies: Dependencies = {
-        denv: denv.client,
+        denv: fakes.server ?? denv.client,
         models: model,
         blobs,
         ledger,
