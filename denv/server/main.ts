@@ -6,10 +6,13 @@ import type { Duplex } from 'node:stream';
 import { parseArgs } from 'node:util';
 import { serve } from '@hono/node-server';
 import pino from 'pino';
+import { createDockerDriver } from '../drivers/docker/driver';
+import { socketPathOf } from '../drivers/docker/engine';
 import { createLinuxDriver } from '../drivers/linux/driver';
 import { createTcpDriver } from '../drivers/tcp';
 import { toDenvError } from '../errors';
 import { shutdownDenvServer, startDenvServer } from './server';
+import { createTargets } from './targets';
 
 const HELP = `denv server: forkable sandboxes on this host, over HTTP.
 
@@ -17,7 +20,8 @@ const HELP = `denv server: forkable sandboxes on this host, over HTTP.
   node dist/denv/server/main.js --data DIR --shutdown     end every sandbox process, mount and helper; data stays
 
 The API key is DENV_API_KEY, else DIR/key, which is made at the first start (0600).
-DENV_IMAGE_DIRS: folders, separated by ":", under which dir: and tar: images may lie. DENV_DISK_GB: size of the loop file.`;
+DENV_IMAGE_DIRS: folders, separated by ":", under which dir: and tar: images may lie. DENV_DISK_GB: size of the loop file.
+DOCKER_HOST: unix socket of the engine of target docker, where it is not /var/run/docker.sock.`;
 
 async function main(): Promise<void> {
   const { values } = parseArgs({
@@ -40,10 +44,12 @@ async function main(): Promise<void> {
     loopSizeGb: Number(process.env['DENV_DISK_GB'] ?? 40),
     imageRoots: (process.env['DENV_IMAGE_DIRS'] ?? '').split(':').filter((dir) => dir !== ''),
   });
-  if (values.shutdown) return shutdownDenvServer(dataDir, driver);
+  const socketPath = socketPathOf(process.env['DOCKER_HOST']);
+  const others = [createDockerDriver({ dataDir, socketPath }), createTcpDriver(dataDir)];
+  if (values.shutdown) return shutdownDenvServer(dataDir, createTargets(driver, others));
   const server = await startDenvServer({
     driver,
-    others: [createTcpDriver(dataDir)],
+    others,
     log,
     settings: { dataDir, apiKey: process.env['DENV_API_KEY'] ?? keyIn(dataDir) },
   });
