@@ -214,7 +214,12 @@ describe('kill -9 of the worker', () => {
 
     const results = await stack.finish(batch);
     expect(results).toMatchObject({
-      time: { ...unharmed(id, 2, 2), stopReason: 'agent_timeout', toolCalls: 2 },
+      time: {
+        ...unharmed(id, 2, 2),
+        stopReason: 'agent_timeout',
+        failure: { class: 'agent', type: 'AgentTimeout' },
+        toolCalls: 2,
+      },
     });
     expect(results['time']?.workedS).toBeGreaterThanOrEqual(4);
     expect(results['time']?.workedS).toBeLessThan(4.5);
