@@ -18,6 +18,11 @@ export class ChannelError extends Error {
   ) {
     super(message);
   }
+
+  /** The same for a request that had no effect. */
+  unsent(): ChannelError {
+    return new ChannelError(this.kind, this.message, false);
+  }
 }
 
 export interface RequestHooks {
@@ -98,7 +103,7 @@ export class HudChannel {
   }
 
   get open(): boolean {
-    return this.failure === null;
+    return this.failure === null && this.socket.writable;
   }
 
   /** @throws ChannelError */
@@ -106,7 +111,8 @@ export class HudChannel {
     const id = this.nextId;
     this.nextId += 1;
     return new Promise((resolve, reject) => {
-      if (this.failure) throw new ChannelError(this.failure.kind, this.failure.message, false);
+      if (this.failure) throw this.failure.unsent();
+      if (!this.open) throw new ChannelError('lost', 'the control connection is closed', false);
       const frame = encodeRequest(id, method, params);
       hooks.sending?.();
       this.pending.set(id, { resolve, reject });

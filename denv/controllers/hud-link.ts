@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { DenvError } from '../errors';
-import type { HudChannel, HudReply, RequestHooks } from './hud-channel';
+import { ChannelError, type HudChannel, type HudReply, type RequestHooks } from './hud-channel';
 import { type OpenSession, openSession, resumeSession, unlessAborted } from './hud-dial';
 
 const HEARTBEAT_MS = 60_000;
@@ -33,7 +33,7 @@ export class HudLink {
    * @throws ChannelError not reached; DenvError controller_failed when the task is gone
    */
   async ready(signal: AbortSignal, atStake: boolean): Promise<HudChannel> {
-    if (this.current.channel.open) return this.current.channel;
+    if (await this.answers(signal)) return this.current.channel;
     const where = { connect: this.connect, signal };
     const resumed = await resumeSession(where, this.current.sessionId);
     if (resumed.kind === 'session') {
@@ -44,6 +44,19 @@ export class HudLink {
       this.current = await openSession({ ...where, timeoutS: REDIAL_TIMEOUT_S });
     }
     return this.current.channel;
+  }
+
+  /** Asked before each call that cannot be asked twice: one sent into a connection that is dead would be lost. */
+  private async answers(signal: AbortSignal): Promise<boolean> {
+    const { channel, sessionId } = this.current;
+    if (!channel.open) return false;
+    try {
+      await unlessAborted(channel.request('hello', { session_id: sessionId }), signal);
+      return true;
+    } catch (error) {
+      if (error instanceof ChannelError && error.kind === 'lost') return false;
+      throw error;
+    }
   }
 
   /**

@@ -9,6 +9,7 @@ import { DenvError } from '../errors';
 import type { ControllerCall } from './controller';
 import { listCapabilities, offers } from './hud-capabilities';
 import { ChannelError, type HudChannel, isObject, type RequestHooks } from './hud-channel';
+import { unlessAborted } from './hud-dial';
 import { HudFault, resultOf } from './hud-faults';
 import { numberOf } from './hud-json';
 import type { HudLink } from './hud-link';
@@ -44,7 +45,7 @@ export class HudRun {
   async list(limit: AbortSignal): Promise<HudTask[]> {
     if (this.tasks) return this.tasks;
     const channel = await this.link.ready(limit, this.state === 'started');
-    this.tasks = await fetchTasks(channel);
+    this.tasks = await unlessAborted(fetchTasks(channel), limit);
     return this.tasks;
   }
 
@@ -162,7 +163,8 @@ export class HudRun {
   private async checkFrame(frame: Record<string, unknown>, what: string): Promise<void> {
     const fault = this.faultInFrame(frame, what);
     if (!fault) return;
-    await this.cancel();
+    await this.link.cancelTask();
+    this.state = 'over';
     throw fault;
   }
 

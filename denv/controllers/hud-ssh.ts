@@ -9,9 +9,14 @@ const READY_TIMEOUT_MS = 20_000;
 /** Of each stream of a command, from its start, as for the shell of a sandbox without a controller. */
 const OUTPUT_LIMIT_BYTES = 32 * 1024 * 1024;
 
+interface Shell {
+  client: Client;
+  stream: Socket;
+}
+
 /** The shell of a HUD workspace as tools. Each call is a command of its own in the workspace's folder. */
 export class SshToolset implements Toolset {
-  private opening: Promise<Client> | null = null;
+  private opening: Promise<Shell> | null = null;
 
   constructor(
     readonly binding: Binding,
@@ -27,11 +32,11 @@ export class SshToolset implements Toolset {
     if ('invalid' in command) {
       return { kind: 'error', error: { code: -32602, message: command.invalid } };
     }
-    const channel = await this.exec(command.argv.map(quote).join(' '), call);
-    const outcome = runToEnd(channel, call);
-    channel.end(command.stdin ?? '');
-    call.sent();
-    const end = await outcome;
+    const client = await this.connected();
+    if (call.signal.aborted) return cancelledAnswer;
+    call.sending();
+    const line = command.argv.map(quote).join(' ');
+    const end = await run(client, { line, stdin: command.stdin ?? '' }, call);
     return 'kind' in end ? end : { kind: 'result', result: shellResult(name, end) };
   }
 
@@ -39,36 +44,18 @@ export class SshToolset implements Toolset {
     const opening = this.opening;
     this.opening = null;
     void opening?.then(
-      (client) => client.end(),
+      ({ client }) => client.end(),
       () => undefined,
     );
   }
 
-  private async exec(command: string, call: ControllerCall): Promise<ClientChannel> {
-    const client = await this.client();
-    call.sending();
-    return new Promise((resolve, reject) => {
-      const lost = () => reject(new ControllerLost('the ssh connection ended', true));
-      // A channel that was not opened has run nothing.
-      const refused = (error: Error) =>
-        reject(new ControllerLost(`ssh: ${error.message}`, false, error));
-      client.once('close', lost);
-      try {
-        client.exec(command, (error, channel) => {
-          client.off('close', lost);
-          if (error) refused(error);
-          else resolve(channel);
-        });
-      } catch (error) {
-        refused(error as Error); // ssh2 throws nothing else when it is not connected
-      }
-    });
-  }
-
-  private async client(): Promise<Client> {
-    this.opening ??= this.open();
+  /** @throws ControllerLost, with nothing sent */
+  private async connected(): Promise<Client> {
     try {
-      return await this.opening;
+      const open = this.opening && (await this.opening);
+      if (open?.stream.writable) return open.client;
+      this.opening = this.open();
+      return (await this.opening).client;
     } catch (error) {
       this.opening = null;
       const message = error instanceof Error ? error.message : String(error);
@@ -80,7 +67,7 @@ export class SshToolset implements Toolset {
     }
   }
 
-  private async open(): Promise<Client> {
+  private async open(): Promise<Shell> {
     const { user, client_key: privateKey, host_pubkey: hostKey, shell } = this.binding.params;
     if (typeof privateKey !== 'string' || typeof hostKey !== 'string') {
       throw new Error('it comes without a client key or without the key of its host');
@@ -88,12 +75,12 @@ export class SshToolset implements Toolset {
     if (shell === 'cmd' || shell === 'powershell') throw new Error(`no tools for a ${shell} shell`);
     const expected = Buffer.from(hostKey.split(/\s+/)[1] ?? '', 'base64');
     const client = new Client();
-    const sock = await this.tunnel();
+    const stream = await this.tunnel();
     await new Promise<void>((resolve, reject) => {
-      client.once('ready', resolve).once('error', reject);
+      client.once('ready', resolve).on('error', reject);
       client.once('close', () => reject(new Error('closed before it was ready')));
       client.connect({
-        sock,
+        sock: stream,
         username: typeof user === 'string' ? user : 'agent',
         privateKey,
         hostVerifier: (key: Buffer) => key.equals(expected),
@@ -101,11 +88,7 @@ export class SshToolset implements Toolset {
         keepaliveInterval: 15_000,
       });
     });
-    client.on('error', () => undefined);
-    client.once('close', () => {
-      this.opening = null;
-    });
-    return client;
+    return { client, stream };
   }
 }
 
@@ -116,40 +99,72 @@ interface Ended {
   truncated: boolean;
 }
 
-/** Past its time, or when the call is cancelled, closing its channel makes the workspace end the command's processes. */
-function runToEnd(channel: ClientChannel, call: ControllerCall): Promise<Ended | CallAnswer> {
-  const stdout = new Kept();
-  const stderr = new Kept();
+/**
+ * One command to its end. Past its time, or when the call is cancelled, its channel is closed, and the workspace ends its
+ * processes.
+ * @throws ControllerLost
+ */
+function run(
+  client: Client,
+  command: { line: string; stdin: string },
+  call: ControllerCall,
+): Promise<Ended | CallAnswer> {
   return new Promise((resolve, reject) => {
-    let exit: { code: number | null } | null = null;
+    let channel: ClientChannel | null = null;
+    let over = false;
     const finish = (settle: () => void) => {
+      over = true;
       clearTimeout(timer);
       call.signal.removeEventListener('abort', cancel);
+      client.off('close', gone);
       settle();
     };
     const abandon = (answer: CallAnswer) =>
       finish(() => {
-        channel.signal('KILL');
-        channel.close();
+        channel?.signal('KILL');
+        channel?.close();
         resolve(answer);
       });
+    const lose = (message: string, sent: boolean) =>
+      finish(() => reject(new ControllerLost(message, sent)));
     const timer = setTimeout(() => abandon({ kind: 'timed_out' }), call.timeoutS * 1000);
     const cancel = () => abandon(cancelledAnswer);
-    channel.on('data', (chunk: Buffer) => stdout.add(chunk));
-    channel.stderr.on('data', (chunk: Buffer) => stderr.add(chunk));
-    channel.on('exit', (code: number | null) => {
-      exit = { code };
-    });
-    channel.on('close', () =>
-      finish(() => {
-        if (!exit)
-          return reject(new ControllerLost('the command ended without its exit code', true));
-        const truncated = stdout.truncated || stderr.truncated;
-        resolve({ exitCode: exit.code, stdout: stdout.text(), stderr: stderr.text(), truncated });
-      }),
-    );
-    if (call.signal.aborted) cancel();
-    else call.signal.addEventListener('abort', cancel);
+    const gone = () => lose('the ssh connection ended', true);
+    call.signal.addEventListener('abort', cancel);
+    client.once('close', gone);
+    try {
+      client.exec(command.line, (error, opened) => {
+        // A channel that was not opened has run nothing.
+        if (error) return lose(`ssh: ${error.message}`, false);
+        if (over) return opened.close();
+        channel = opened;
+        call.sent();
+        // At once: all of a quick command may come in one packet, its exit code too.
+        follow(opened, (end) =>
+          end ? finish(() => resolve(end)) : lose('the command ended without its exit code', true),
+        );
+        opened.end(command.stdin);
+      });
+    } catch (error) {
+      lose(`ssh: ${(error as Error).message}`, false); // ssh2 throws nothing else when not connected
+    }
+  });
+}
+
+/** Tells the end of a command, or null when its channel closed without one. */
+function follow(channel: ClientChannel, tell: (end: Ended | null) => void): void {
+  const stdout = new Kept();
+  const stderr = new Kept();
+  let exit: { code: number | null } | null = null;
+  channel.on('data', (chunk: Buffer) => stdout.add(chunk));
+  channel.stderr.on('data', (chunk: Buffer) => stderr.add(chunk));
+  channel.on('exit', (code: number | null) => {
+    exit = { code };
+  });
+  channel.on('close', () => {
+    if (!exit) return tell(null);
+    const truncated = stdout.truncated || stderr.truncated;
+    tell({ exitCode: exit.code, stdout: stdout.text(), stderr: stderr.text(), truncated });
   });
 }
 

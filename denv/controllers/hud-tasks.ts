@@ -1,6 +1,6 @@
 import Ajv2020, { type ErrorObject, type ValidateFunction } from 'ajv/dist/2020';
 import { z } from 'zod';
-import type { HudChannel } from './hud-channel';
+import { ChannelError, type HudChannel } from './hud-channel';
 import { HudFault } from './hud-faults';
 
 export const HudTask = z.looseObject({
@@ -15,7 +15,10 @@ const TaskListing = z.object({ tasks: z.array(HudTask) });
 
 /** @throws ChannelError, HudFault */
 export async function fetchTasks(channel: HudChannel): Promise<HudTask[]> {
-  const reply = await channel.request('tasks.list', {});
+  const reply = await channel.request('tasks.list', {}).catch((error: unknown) => {
+    // A list that was asked for has changed nothing.
+    throw error instanceof ChannelError ? error.unsent() : error;
+  });
   if ('error' in reply) throw new HudFault('protocol', `tasks.list: ${reply.error.message}`);
   const listing = TaskListing.safeParse(reply.result);
   if (!listing.success) throw new HudFault('protocol', 'the answer to tasks.list lists no tasks');
