@@ -2,7 +2,7 @@ import type { VerifyEvidence } from '../contracts/denv';
 import type { ContentPart, Observation, ToolCall, TrajectoryEntry } from '../contracts/trajectory';
 import type { RolloutDescription } from './describe';
 import { gradeLines, hudLines, tokenWords } from './hud-lines';
-import { formatReward } from './report';
+import { formatReward, oneLine } from './report';
 
 /** A rollout as a person reads it; long texts are cut, and the cut says how much there is. */
 export function descriptionLines(description: RolloutDescription): string[] {
@@ -74,7 +74,7 @@ function attemptWords(attempt: {
   failure: { class: string; message: string } | null;
 }): string {
   const end = attempt.failure
-    ? `, ${attempt.failure.class}: ${clip(attempt.failure.message, 120)}`
+    ? `, ${attempt.failure.class}: ${oneLine(attempt.failure.message)}`
     : '';
   return `${attempt.attempt} in ${attempt.sandboxId || 'no sandbox'}${end}`;
 }

@@ -2,7 +2,7 @@ import type { BatchReport } from '../contracts/batch';
 import type { RolloutResult } from '../contracts/rollout';
 import type { Rollouts } from './connect';
 import type { Context } from './context';
-import { formatReward, reportLines } from './report';
+import { formatReward, oneLine, reportLines } from './report';
 import { cancelBatch } from './rollouts';
 import { watchBatch } from './watch';
 
@@ -68,7 +68,7 @@ function resultLine(
 ): string {
   const reward = result.reward === null ? 'no reward' : `reward ${formatReward(result.reward)}`;
   const why = result.failure
-    ? `, ${result.failure.class}: ${result.failure.message.split('\n')[0]}`
+    ? `, ${result.failure.class}: ${oneLine(result.failure.message, 400)}`
     : '';
   const seconds = (Date.parse(result.endedAt) - Date.parse(result.startedAt)) / 1000;
   const spent = `${result.steps} steps, ${seconds.toFixed(1)} s`;

@@ -1,6 +1,6 @@
 import type { TokenCheck } from '../contracts/rollout';
 import type { RolloutDescription } from './describe';
-import { formatReward, tableLines } from './report';
+import { formatReward, oneLine, tableLines } from './report';
 
 /** A HUD environment with what it offers: tools for the agent, or an address that is passed on as it is. */
 export function hudLines({ hud }: Pick<RolloutDescription, 'hud'>): string[] {
@@ -27,7 +27,7 @@ export function gradeLines({ grades }: Pick<RolloutDescription, 'grades'>): stri
     principal,
     reward === null ? '-' : formatReward(reward),
     formatReward(weight),
-    firstLine(summary),
+    oneLine(summary),
   ]);
   const [head = '', ...lines] = tableLines(
     ['name', 'kind', 'by', 'reward', 'weight', 'summary'],
@@ -50,9 +50,4 @@ export function tokenWords({ turns, broken }: TokenCheck): string {
   if (broken.length === 0) return `${of}, each going on from the one before`;
   const steps = broken.length === 1 ? `step ${broken[0]}` : `steps ${broken.join(', ')}`;
   return `${of}; ${steps} did not go on from the one before`;
-}
-
-function firstLine(text: string): string {
-  const line = text.split('\n')[0] ?? '';
-  return line.length > 120 ? `${line.slice(0, 117)}...` : line;
 }

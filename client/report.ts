@@ -72,7 +72,7 @@ export function reportLines(report: BatchReport): string[] {
     r.reward === null ? '-' : formatReward(r.reward),
     r.stopReason ?? '-',
     String(r.steps),
-    r.failure ? `${r.failure.class}: ${firstLine(r.failure.message)}` : namedRewards(r.rewards),
+    r.failure ? `${r.failure.class}: ${oneLine(r.failure.message)}` : namedRewards(r.rewards),
   ]);
   const table = tableLines(['rollout', 'outcome', 'reward', 'stop', 'steps', ''], rows);
   const mean = report.meanReward === null ? 'none' : formatReward(report.meanReward);
@@ -93,9 +93,14 @@ function namedRewards(rewards: Record<string, number>): string {
     .join(', ');
 }
 
-function firstLine(text: string): string {
-  const line = text.split('\n')[0] ?? '';
-  return line.length > 100 ? `${line.slice(0, 97)}...` : line;
+/** A message on one line: of a traceback, what went wrong stands last. */
+export function oneLine(text: string, length = 160): string {
+  const lines = text.split('\n').filter((line) => line.trim() !== '');
+  const clip = (line: string, most: number) =>
+    line.length > most ? `${line.slice(0, most - 3)}...` : line;
+  const [first = '', last = ''] = [lines[0], lines.at(-1)];
+  if (lines.length < 2) return clip(first, length);
+  return `${clip(first, length / 2)} … ${clip(last.trim(), length / 2)}`;
 }
 
 /** Columns as wide as their widest cell; nothing to draw with but spaces. */

@@ -52,7 +52,9 @@ export async function placeNativeTask(merged: unknown, place?: Place): Promise<P
     return { task: mergeDefaults({ environment }, task), trees, complaints: [] };
   } catch (error) {
     if (!(error instanceof PlacementError)) throw error;
-    return { task, trees: [], complaints: [error.complaint] };
+    const { path, ...words } = error.complaint;
+    const own = path[0] === 'env' ? ['hud', ...path] : path;
+    return { task, trees: [], complaints: [{ path: own, ...words }] };
   }
 }
 

@@ -7,6 +7,7 @@ import type { LocalTree } from '../../tasks/placing';
 import { packTree } from '../../tasks/tree-tar';
 import { hudPackages, packagesPath } from './hud-packages';
 import type { RuntimeKind, RuntimeQuestion } from './runtime';
+import { otherEnvironments } from './sources';
 
 const appPath = '/app';
 const port = 8765;
@@ -30,6 +31,7 @@ function served(name: string): RuntimeKind {
       const { task, options, config } = question;
       refuseImage(question, name);
       const source = sourceOf(question);
+      refuseOther(question, source);
       const isFile = statSync(source).isFile();
       const environment: Environment = {
         image: 'host',
@@ -75,6 +77,18 @@ function sourceOf({ asked, beside }: RuntimeQuestion): string {
     : source.endsWith('.py');
   if (isPython) return source;
   throw asked.refuse(`${source} is no Python source`, 'name a .py file, or a folder of them');
+}
+
+/** Said now, and not after the environment has failed to start. */
+function refuseOther({ task, options }: RuntimeQuestion, source: string): void {
+  if (task.env === null || options.env !== undefined) return;
+  const others = otherEnvironments(source, task.env);
+  if (!others) return;
+  throw new PlacementError({
+    path: ['env'],
+    message: `${source} defines no environment "${task.env}", but ${others.join(', ')}`,
+    remedy: 'mend the name, or name another source',
+  });
 }
 
 function refuseImage({ config, asked }: RuntimeQuestion, name: string): void {

@@ -62,7 +62,7 @@ describe('a HUD rollout as a person reads it', () => {
 
     expect(gradeLines({ grades })).toEqual([
       '  name   kind  by          reward  weight  summary',
-      '  hud    hud   controller  0.75    1       score 0.75',
+      '  hud    hud   controller  0.75    1       score 0.75 … more',
       '    of value 1, form 0.5',
       '  tests  bash  sandbox     -       -0.5    the command was killed',
     ]);

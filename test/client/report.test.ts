@@ -1,5 +1,5 @@
 import { BatchReport } from '../../contracts/batch';
-import { reportLines, reportOf } from '../../client/report';
+import { oneLine, reportLines, reportOf } from '../../client/report';
 import { declaredRollout, rolloutResult } from '../stores/results';
 
 describe('the report of a batch', () => {
@@ -53,11 +53,18 @@ describe('the report of a batch', () => {
     expect(reportLines(report)).toEqual([
       'rollout  outcome   reward  stop       steps',
       't/0      scored    0.5     done       2      speed 1',
-      't/1      unscored  -       done       2      verifier: it',
+      't/1      unscored  -       done       2      verifier: it … crashed',
       't/0      scored    0       done       2      speed 1',
       't/3      unscored  -       cancelled  0      cancelled: the batch was cancelled',
       '',
       'batch b: mean reward 0.25 over 2/4 scored',
     ]);
+  });
+
+  it('puts a traceback on one line, with what went wrong at its end', () => {
+    const traceback = 'it ended: Traceback\n  File "env.py"\n\nValueError: no\n';
+
+    expect(oneLine(traceback)).toBe('it ended: Traceback … ValueError: no');
+    expect(oneLine('x'.repeat(200), 20)).toBe(`${'x'.repeat(17)}...`);
   });
 });
