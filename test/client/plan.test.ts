@@ -80,6 +80,28 @@ describe('planning a batch', () => {
     expect(rollouts[0]?.model).toEqual({ name: '', settings: {}, price: null });
   });
 
+  it.each(['openai/a/b', 'anthropic/m', 'google/m', 'scripted', 'scripted/m'])(
+    'takes %s for a model',
+    async (model) => {
+      expect((await plan({ model })).rollouts[0]?.model.name).toBe(model);
+    },
+  );
+
+  it('takes no checkpoints of a HUD task, and reports what is unknown to its agent', async () => {
+    const task = { id: 't', hud: { id: 'add' }, environment: { version: 'ver_1' } };
+    const hud = { name: 'hud', folder: dir, tasks: [task] };
+    const places = {
+      blobs: createDirectoryBlobs(join(dir, 'blobs')),
+      owner: 'own_1',
+      searchAttributes: true,
+      priceFile: join(dir, 'prices.json'),
+    };
+
+    const { rollouts } = await planBatch(hud, { ...request, group: 1 }, places);
+
+    expect(rollouts[0]).toMatchObject({ checkpoints: 'never', onOutcomeUnknown: 'report' });
+  });
+
   const costly = (): LoadedTaskset => ({
     ...taskset,
     tasks: taskset.tasks.map((task) => ({ ...task, limits: { maxCostUsd: 1 } })),
@@ -100,7 +122,11 @@ describe('planning a batch', () => {
 
   it.each<[Partial<RunRequest>, string]>([
     [{ model: undefined }, 'which model? Give --model openai/<name>'],
-    [{ model: 'm' }, '--model m: say where it is served, as in openai/m'],
+    [
+      { model: 'm' },
+      '--model m: say where it is served, as in openai/m (any OpenAI-compatible endpoint), anthropic/m, google/m or scripted',
+    ],
+    [{ model: 'anthropic/' }, '--model anthropic/: say where it is served'],
     [
       { taskIds: ['answer', 'x'] },
       '--task x: taskset tiny has no such task; it has answer, no-answer',

@@ -143,4 +143,38 @@ describe('packing', () => {
     await writeFile(join(two, 'sub', 'b.txt'), 'bit');
     expect(await digest(two)).not.toBe(first);
   });
+
+  it('digests neither the address of an environment nor how many share it', async () => {
+    const blobs = createDirectoryBlobs(join(dir, 'blobs'));
+    const packedAt = async (address: string, shared?: number) => {
+      const controller = { kind: 'hud' as const };
+      const task: Task = {
+        id: 't',
+        hud: { id: 'add' },
+        environment: { target: 'tcp', address, controller, ...(shared ? { shared } : {}) },
+      };
+      return (await packTask({ name: 'set', folder: dir, tasks: [task] }, task, blobs)).packed;
+    };
+
+    const [here, there] = [await packedAt('127.0.0.1:1'), await packedAt('h:2', 3)];
+
+    expect(there.digest).toBe(here.digest);
+    expect(there.task.environment).toMatchObject({ address: 'h:2', shared: 3 });
+  });
+
+  it('puts the trees of a runtime below the files of the task', async () => {
+    const blobs = createDirectoryBlobs(join(dir, 'blobs'));
+    const root = await tree('one');
+    await rm(join(root, 'sub', 'link'));
+    const taskset = taskIn(root);
+    const runtime = { to: '/opt/hud', ref: 'sha256:1', bytes: 1 };
+    const trees = new Map([['t', [{ pack: async () => runtime }]]]);
+
+    const { packed } = await packTask({ ...taskset, trees }, taskset.tasks[0]!, blobs);
+
+    expect(packed.environmentFiles.map(({ to }) => to)).toEqual(['/opt/hud', '/app']);
+    expect(packed.digest).not.toBe(
+      (await packTask(taskset, taskset.tasks[0]!, blobs)).packed.digest,
+    );
+  });
 });
