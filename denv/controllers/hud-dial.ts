@@ -96,7 +96,8 @@ async function tryHello(options: DialOptions, params: object, withinMs: number):
   } catch (error) {
     channel?.close();
     options.signal.throwIfAborted();
-    if (error instanceof DenvError) throw error;
+    // `unavailable`: a driver's word for a port on which nothing listens yet.
+    if (error instanceof DenvError && error.code !== 'unavailable') throw error;
     if (error instanceof ChannelError && error.kind === 'protocol') throw notHud(error.message);
     if (limit.aborted) return { failed: channel ? 'no answer' : 'no connection' };
     return { failed: error instanceof Error ? error.message : String(error) };
