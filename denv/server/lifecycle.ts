@@ -177,6 +177,7 @@ export class Lifecycle {
         digest: row.spec.digest,
         from: row.forkedFrom,
         labels: row.labels,
+        ...(row.controller.hud ? { hud: row.controller.hud } : {}),
       });
     });
     this.controllers.watch(row);
