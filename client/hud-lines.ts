@@ -11,10 +11,10 @@ export function hudLines({ hud }: Pick<RolloutDescription, 'hud'>): string[] {
     name,
     protocol,
     use === 'tools' ? 'tools of the agent' : 'an address',
-    isolation === undefined ? '' : `isolation ${isolation}`,
+    isolation ?? '',
     url,
   ]);
-  const table = tableLines(['capability', 'protocol', 'use', 'workspace', 'address'], rows);
+  const table = tableLines(['capability', 'protocol', 'use', 'isolation', 'address'], rows);
   return [head, ...table.map((line) => `  ${line}`)];
 }
 

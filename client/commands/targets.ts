@@ -29,7 +29,7 @@ async function targets({ settings, print }: Context, options: { json?: boolean }
   const cells = runtimes.map(({ name, target, missing }) => [
     name,
     target ?? '-',
-    missing ?? 'works',
+    missing === null ? 'works' : `missing: ${missing}`,
   ]);
   for (const line of tableLines(['runtime', 'target', ''], cells)) print(line);
 }

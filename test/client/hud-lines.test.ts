@@ -25,10 +25,10 @@ describe('a HUD rollout as a person reads it', () => {
 
     expect(hudLines({ hud })).toEqual([
       '  shop 1.2.0',
-      '  capability  protocol        use                 workspace       address',
-      '  tools       mcp/2025-11-25  tools of the agent                  http://127.0.0.1:9/mcp',
-      '  shell       ssh/2           tools of the agent  isolation none  ssh://127.0.0.1:22',
-      '  screen      rfb/3.8         an address                          rfb://h:5900',
+      '  capability  protocol        use                 isolation  address',
+      '  tools       mcp/2025-11-25  tools of the agent             http://127.0.0.1:9/mcp',
+      '  shell       ssh/2           tools of the agent  none       ssh://127.0.0.1:22',
+      '  screen      rfb/3.8         an address                     rfb://h:5900',
     ]);
     expect(hudLines({ hud: { name: 'text', version: null, capabilities: [] } })).toEqual([
       '  text, without capabilities',
