@@ -98,17 +98,18 @@ export function createBases(
         completeTree(half);
       });
       const reproducible = image.kind !== 'host';
-      if (files.length === 0) return { base: digest, digest: `sha256:${digest}`, reproducible };
-
-      const name = withFiles(digest, files);
-      await makeOnce(name, async (half) => {
-        await helper.copy(path.join(layout.bases, digest), half);
-        for (const archive of files) {
-          refuseHidden(image, archive.to);
+      for (const { to } of files) refuseHidden(image, to);
+      let base = digest;
+      // A base for each archive more: a large one that comes first is unpacked once for all that differ after it.
+      for (const [i, archive] of files.entries()) {
+        const below = path.join(layout.bases, base);
+        base = withFiles(digest, files.slice(0, i + 1));
+        await makeOnce(base, async (half) => {
+          await helper.copy(below, half);
           await unpackFiles(half, archive);
-        }
-      });
-      return { base: name, digest: `sha256:${name}`, reproducible };
+        });
+      }
+      return { base, digest: `sha256:${base}`, reproducible };
     },
   };
 }
