@@ -5,6 +5,7 @@ import { forkChildKey, sandboxIdOf } from '../denv/ids';
 import { toFinalFailure } from './failures';
 import { activity, held } from './heartbeat';
 import type { Parts } from './parts';
+import { refuseUngradable } from './target-needs';
 import { factsOf, refuseUnclear } from './task-facts';
 import type { TaskFacts } from './task-facts';
 import { sendTrees } from './trees';
@@ -67,6 +68,7 @@ export function sandboxActivities({ denv, blobs, documents, owner }: Parts) {
       async (input: CreateSandboxInput, signal: AbortSignal): Promise<StartedSandbox> => {
         const packed = await documents.get(PackedTask, input.taskRef);
         refuseUnclear(packed.task);
+        await refuseUngradable(denv, packed.task);
         const request = createRequest(packed, input);
         const sandbox = await held(denv, null, input.key, () =>
           sendTrees({ denv, blobs, signal }, packed.environmentFiles, (files) =>

@@ -71,6 +71,10 @@ export function refuseUnclear(task: Task): void {
   }
 }
 
+/** The kinds of graders that a rollout of the task asks. */
+export const gradersOf = (task: Task): Grader['kind'][] =>
+  gradingOf(task)?.graders.map(({ kind }) => kind) ?? ['verify'];
+
 function gradingOf(task: Task): GradingFacts | null {
   if (task.grading) {
     const { combine = 'weighted', graders } = task.grading;

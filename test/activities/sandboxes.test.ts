@@ -1,7 +1,28 @@
 import { sha256 } from '../../activities/documents';
+import type { Target } from '../../contracts/denv';
 import { sandboxIdOf } from '../../denv/ids';
 import { evidence } from '../fakes/fake-denv';
 import { activityBench, run } from './bench';
+
+const bash = { kind: 'bash' as const, name: 'tests', command: 'true' };
+
+const attachOnly: Target = {
+  name: 'tcp',
+  missing: null,
+  fork: 'none',
+  memoryFork: false,
+  egressDeny: false,
+  caps: { cpus: false, memoryMb: false, pids: false, diskMb: false },
+  gpu: false,
+  exec: false,
+  stdio: false,
+  publish: false,
+  attach: true,
+  userNamespaces: false,
+  separateVerify: false,
+  images: [],
+  notes: [],
+};
 
 const common = { taskRef: '', rolloutId: 'rollout/b/t/0', leaseS: 60 };
 
@@ -83,6 +104,28 @@ describe('createSandbox', () => {
       },
     });
   });
+
+  test.each([
+    ['verify', {}],
+    ['bash', { verifier: undefined, grading: { graders: [bash] } }],
+  ] as const)(
+    'refuses a grader of kind %s where the target has none, before the agent',
+    async (kind, more) => {
+      const bench = activityBench();
+      bench.denv.client.targets = () => Promise.resolve({ targets: [attachOnly] });
+      const environment = { address: '127.0.0.1:8765' };
+      const task = { environment, hud: { id: 'add' }, ...(more as object) };
+      const taskRef = await bench.put(bench.packed(task));
+
+      await expect(
+        run(bench.activities.createSandbox, { ...common, key: 'k', taskRef }),
+      ).rejects.toMatchObject({
+        type: 'CapabilityMissing',
+        message: expect.stringContaining(`a grader of kind ${kind} cannot be had on target tcp`),
+      });
+      expect(bench.denv.effectsOf('create')).toEqual([]);
+    },
+  );
 
   test('the same key gives the same sandbox', async () => {
     const bench = activityBench();

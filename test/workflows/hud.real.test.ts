@@ -1,4 +1,6 @@
 import type { CallRequest } from '../../contracts/denv';
+import { DenvError } from '../../denv/errors';
+import { cancelSignal } from '../../workflows/messages';
 import { FakeDenv, hudGrade } from '../fakes/fake-denv';
 import { calls } from '../fakes/fake-model';
 import { openTemporal } from '../temporal-env';
@@ -110,6 +112,26 @@ describe('a rollout of a HUD task', () => {
 
     expect(params).toEqual({ answer: '4', verifier });
     expect(result).toMatchObject({ reward: 0.25, rewards: { v: 0.25 } });
+  });
+
+  test('cancelled in the middle of a grade, it ends that and leaves nothing', async () => {
+    const denv = answering('hud/grade', async (_request, { hang }) => {
+      await hang();
+      throw new DenvError('outcome_unknown', 'it was cancelled');
+    });
+    const input = await env.declare(hudTask());
+
+    await env.withWorker({ denv, model: done }, async ({ start }) => {
+      const handle = await start(input);
+      await denv.began('/grade/hud');
+      await handle.signal(cancelSignal);
+      await expect(handle.result()).rejects.toThrow();
+    });
+
+    const [result] = await env.ledger.results([input.rolloutId]);
+    expect(result).toMatchObject({ outcome: 'unscored', failure: { class: 'cancelled' } });
+    expect(denv.cancelled).toEqual([`${input.rolloutId}/1/grade/hud`]);
+    expect(denv.sandboxes.size).toBe(0);
   });
 
   test('a worker that goes in the middle of a grade: the next one waits for the same', async () => {
