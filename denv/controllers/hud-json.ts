@@ -7,7 +7,7 @@
 const SUSPECT = /\d{16}|[eE]\+?\d{3}/;
 
 const NUMBERS =
-  /(?<![\w.])(?:NaN|-?Infinity)|(?<![\d.eE+-])-?\d{16,}(?![\d.eE])|(?<![\d.eE+-])-?\d+(?:\.\d+)?[eE]\+?\d{3,}/g;
+  /(?<![\w.])(?:NaN|-?Infinity)|(?<![\d.eE+-])-?[1-9]\d{15,}(?![\d.eE])|(?<![\d.eE+-])-?\d+(?:\.\d+)?[eE]\+?\d{3,}/g;
 
 /** In JSON text, quotes stand unescaped only around strings: what looks like a stand-in is one. */
 const STAND_INS = /\{"\$number":"(NaN|-?Infinity|-?\d+)"\}/g;

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { DenvError } from '../errors';
 import {
   type CallAnswer,
   type ControllerCall,
@@ -81,6 +82,7 @@ export class McpToolset implements Toolset {
 
   private async open(): Promise<ControllerConnection> {
     const { url, params } = this.binding;
+    const transport = transportOf(this.binding);
     // Not the signal of one call: others wait for the same opening.
     const signal = AbortSignal.timeout(OPEN_TIMEOUT_S * 1000);
     let unused: Socket | null = await this.dial(signal);
@@ -96,7 +98,7 @@ export class McpToolset implements Toolset {
       timeoutS: OPEN_TIMEOUT_S,
       signal,
     };
-    switch (transportOf(this.binding)) {
+    switch (transport) {
       case 'streamable-http': {
         const { port, pathname, search } = new URL(url);
         const where = { port: Number(port || 80), path: `${pathname}${search}` };
@@ -120,7 +122,8 @@ export class McpToolset implements Toolset {
     }
   }
 
-  private unreached(error: unknown): ControllerLost {
+  private unreached(error: unknown): Error {
+    if (error instanceof DenvError && error.code === 'capability_missing') return error;
     const message = error instanceof Error ? error.message : String(error);
     return new ControllerLost(
       `the MCP server of capability ${this.binding.name} was not reached: ${message}`,
@@ -130,7 +133,7 @@ export class McpToolset implements Toolset {
   }
 }
 
-/** @throws Error for what HUD's capabilities cannot be: nothing of it goes through a tunnel */
+/** @throws DenvError capability_missing for what cannot go through a tunnel */
 function transportOf(binding: Binding): 'streamable-http' | 'sse' | 'websocket' {
   const scheme = new URL(binding.url).protocol;
   const transport =
@@ -138,5 +141,8 @@ function transportOf(binding: Binding): 'streamable-http' | 'sse' | 'websocket' 
   if (scheme === 'http:' && (transport === 'streamable-http' || transport === 'sse'))
     return transport;
   if (scheme === 'ws:' && transport === 'websocket') return transport;
-  throw new Error(`${JSON.stringify(transport)} over ${scheme} is not supported`);
+  throw new DenvError(
+    'capability_missing',
+    `capability ${binding.name}: MCP by ${JSON.stringify(transport)} over ${scheme} is not supported`,
+  );
 }

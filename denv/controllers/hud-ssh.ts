@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { Client, type ClientChannel } from 'ssh2';
+import { DenvError } from '../errors';
 import { type CallAnswer, type ControllerCall, ControllerLost } from './controller';
 import type { Binding } from './hud-capabilities';
 import { cancelledAnswer, type Tool, type Toolset } from './hud-toolset';
@@ -49,7 +50,7 @@ export class SshToolset implements Toolset {
     );
   }
 
-  /** @throws ControllerLost, with nothing sent */
+  /** @throws ControllerLost, with nothing sent; DenvError capability_missing */
   private async connected(): Promise<Client> {
     try {
       const open = this.opening && (await this.opening);
@@ -58,6 +59,7 @@ export class SshToolset implements Toolset {
       return (await this.opening).client;
     } catch (error) {
       this.opening = null;
+      if (error instanceof DenvError) throw error;
       const message = error instanceof Error ? error.message : String(error);
       throw new ControllerLost(
         `the shell of capability ${this.binding.name} was not reached: ${message}`,
@@ -67,12 +69,19 @@ export class SshToolset implements Toolset {
     }
   }
 
+  private missing(what: string): DenvError {
+    return new DenvError(
+      'capability_missing',
+      `capability ${this.binding.name}: ${what} is not supported`,
+    );
+  }
+
   private async open(): Promise<Shell> {
     const { user, client_key: privateKey, host_pubkey: hostKey, shell } = this.binding.params;
     if (typeof privateKey !== 'string' || typeof hostKey !== 'string') {
-      throw new Error('it comes without a client key or without the key of its host');
+      throw this.missing('a shell without a client key, or without the key of its host,');
     }
-    if (shell === 'cmd' || shell === 'powershell') throw new Error(`no tools for a ${shell} shell`);
+    if (shell === 'cmd' || shell === 'powershell') throw this.missing(`a shell that is ${shell}`);
     const expected = Buffer.from(hostKey.split(/\s+/)[1] ?? '', 'base64');
     const client = new Client();
     const stream = await this.tunnel();
