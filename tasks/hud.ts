@@ -134,7 +134,6 @@ async function taskOf(read: ReadRow, { place, places }: LoadContext): Promise<Ma
       agent: ['agent_config', 'timeout_seconds'],
       run: 'runtime_config.limits.run_timeout_s',
     }),
-    ...startupComplaints(placed),
   ];
   if (complaints.length > 0) return { task: null, trees, complaints };
   const others = [...unsupportedValues(task, places), ...complaintsOf(Task, task)].map(inRowWords);
@@ -194,14 +193,6 @@ function startupField({ config, environment }: Placed) {
   const timeoutS = config.limits?.startup_timeout_s;
   const { controller } = environment;
   return isSet(timeoutS) && controller ? { controller: { ...controller, timeoutS } } : {};
-}
-
-/** A version that brings its own controller brings that one's time to become ready too. */
-function startupComplaints({ config, environment }: Placed): Complaint[] {
-  if (!isSet(config.limits?.startup_timeout_s) || environment.controller) return [];
-  const path = ['runtime_config', 'limits', 'startup_timeout_s'];
-  const message = 'the version has its own controller, with its own time to start';
-  return [{ path, message, remedy: 'leave it out, or give the serving command with --command' }];
 }
 
 /** What our schema says of a task, in the words of the row that it was made from. */

@@ -19,14 +19,15 @@ export const denv: RuntimeKind = {
   async place(question) {
     const { asked, options, task } = question;
     const command = options.command === undefined ? null : serving(options.command);
-    const controller = command ? { controller: { kind: 'hud' as const, command } } : {};
+    const controller = { kind: 'hud' as const, ...(command ? { command } : {}) };
     if (asked.argument?.startsWith('ver_')) {
       refuseImage(question, asked.argument);
-      const environment = { version: asked.argument, ...controller };
+      // Without a command, by what served it when the version was taken.
+      const environment = { version: asked.argument, controller };
       return { environment, trees: [], config: question.config ?? {} };
     }
     const { image, config } = imageOf(question);
-    const environment: Environment = { image, ...controller };
+    const environment: Environment = { image, controller };
     if (command) return { environment, trees: [], config };
     throw asked.refuse(
       `nothing says how image ${image} serves the environment of task "${task.id}"`,

@@ -64,8 +64,18 @@ export function overSpec(spec: RuntimeSpec, request: ParsedCreateSandboxRequest)
     workdir: request.workdir ?? spec.workdir,
     caps: { ...spec.caps, ...definedCaps(request.caps) },
     command: request.command ?? spec.command,
-    controller: request.controller ? controllerOf(request.controller, uid) : spec.controller,
+    controller: request.controller
+      ? overController(spec.controller, controllerOf(request.controller, uid))
+      : spec.controller,
   };
+}
+
+/** One that names no command is served by the version's own, on that one's port. */
+function overController(own: ControllerRuntime, asked: ControllerRuntime): ControllerRuntime {
+  if (asked.kind === 'hud' && own.kind === 'hud' && asked.command === null) {
+    return { ...asked, command: own.command, port: own.port };
+  }
+  return asked;
 }
 
 export function definedCaps(

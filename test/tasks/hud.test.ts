@@ -30,9 +30,6 @@ describe('HUD task rows', () => {
       const environment = { address: '127.0.0.1:1', target: 'tcp', controller: { kind: 'hud' } };
       return { environment, trees: [], config: merged } as Awaited<ReturnType<Place>>;
     }
-    if (task.runtime === 'version') {
-      return { environment: { version: 'ver_1' }, trees: [], config: merged };
-    }
     return { environment: { image: 'host', controller }, trees: [], config: merged };
   };
 
@@ -255,11 +252,6 @@ describe('HUD task rows', () => {
       'an image where nothing is started',
       { runtime: 'tcp', runtime_config: { image: 'host' } },
       'task "bad": runtime_config.image: nothing is started at an address that is attached to; leave it out, or choose another runtime',
-    ],
-    [
-      'a start limit of a version',
-      { runtime: 'version', runtime_config: { limits: { startup_timeout_s: 5 } } },
-      'task "bad": runtime_config.limits.startup_timeout_s: the version has its own controller, with its own time to start; leave it out, or give the serving command with --command',
     ],
     [
       'a place that is none',

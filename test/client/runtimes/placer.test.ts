@@ -38,7 +38,7 @@ describe('placing HUD tasks', () => {
   }
 
   it.each<[RuntimeOptions, ReturnType<typeof image> | undefined, object]>([
-    [{ runtime: 'denv:ver_1' }, undefined, { version: 'ver_1' }],
+    [{ runtime: 'denv:ver_1' }, undefined, { version: 'ver_1', controller: { kind: 'hud' } }],
     [
       { runtime: 'denv:ver_1', command: 'serve it' },
       undefined,
