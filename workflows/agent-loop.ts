@@ -11,6 +11,7 @@ import {
   modelLimitsOf,
   runEndsAtMs,
   secondsLeft,
+  timeUp,
 } from './limits';
 import { whilePaused } from './pause';
 import { runSolution } from './solution';
@@ -45,7 +46,10 @@ function loopOf(input: RolloutInput, state: RolloutState): Promise<LoopEnd> {
 async function modelLoop(input: RolloutInput, state: RolloutState): Promise<LoopEnd> {
   for (;;) {
     await whilePaused(input, state);
-    if (state.lastWord && !state.paused && state.inbox.length === 0) return state.lastWord;
+    // An answer that came too late is graded, with that told beside it.
+    if (state.lastWord && !state.paused && state.inbox.length === 0) {
+      return timeUp(input, state) ?? state.lastWord;
+    }
     if (workflowInfo().continueAsNewSuggested) return 'continue';
     state.lastWord = null;
     const limit = limitMet(input, state);
