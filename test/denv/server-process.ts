@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline';
 import { createDenvClient, type DenvClient } from '../../denv/client';
 
 const MAIN = resolve(__dirname, '../../dist/denv/server/main.js');
-const API_KEY = 'dak_test';
+export const API_KEY = 'dak_test';
 
 /** A real denv server on a data directory of its own, to be killed and started again; `end` leaves nothing of it. */
 export class ServerProcess {
