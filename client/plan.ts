@@ -133,6 +133,14 @@ function namedTasks(taskset: LoadedTaskset, request: RunRequest): Task[] {
       `--agent oracle runs each task's own solution, and task "${unsolved.id}" has no \`solution\`: add one, or choose others with --task`,
     );
   }
+  const attached =
+    request.agent === 'oracle' &&
+    tasks.find(({ environment }) => environment.address !== undefined);
+  if (attached) {
+    throw new UsageError(
+      `--agent oracle runs commands in a sandbox, and task "${attached.id}" is attached to by an address, where none can be run`,
+    );
+  }
   return tasks;
 }
 

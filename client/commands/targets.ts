@@ -21,7 +21,7 @@ async function targets({ settings, print }: Context, options: { json?: boolean }
   const { targets: rows } = await connectDenv(settings).targets();
   const runtimes = runtimeKinds.map((kind) => {
     const { name, syntax, target, what } = kind;
-    return { name, syntax, target, what, missing: kind.missing ?? missingFor(target, rows) };
+    return { name, syntax, target, what, missing: kind.missing() ?? missingFor(target, rows) };
   });
   if (options.json) return print(JSON.stringify({ targets: rows, runtimes }));
   for (const line of targetLines(rows)) print(line);

@@ -2,6 +2,7 @@ import { statfsSync, statSync } from 'node:fs';
 import { Client, Connection } from '@temporalio/client';
 import { connectDenv } from '../connect';
 import { reasonOf } from '../errors';
+import { packagesMissing } from '../runtimes/hud-packages';
 import type { Settings } from '../settings';
 import { embeddedTrouble } from '../stack/embedded';
 import { temporalTrouble } from '../stack/probes';
@@ -27,7 +28,13 @@ const skipped = (name: string, detail: string): Check => ({ name, ok: null, deta
 
 /** What the machine has: looks only, starts nothing. */
 export function checkMachine(settings: Settings): Check[] {
-  return [checkNode(), checkHome(settings), checkSandboxes(settings), checkTemporalCli(settings)];
+  return [
+    checkNode(),
+    checkHome(settings),
+    checkSandboxes(settings),
+    checkTemporalCli(settings),
+    checkHud(),
+  ];
 }
 
 function checkNode(): Check {
@@ -70,6 +77,13 @@ function checkTemporalCli(settings: Settings): Check {
   } catch (error) {
     return bad('Temporal command', reasonOf(error).split('\n')[0] ?? '', 'npm run setup');
   }
+}
+
+function checkHud(): Check {
+  const missing = packagesMissing();
+  if (missing === null) return fine('HUD package', 'there, for local HUD environments');
+  const detail = 'not there; only local HUD environments need it';
+  return { name: 'HUD package', ok: null, detail, remedy: 'npm run setup:hud' };
 }
 
 /** What runs. */

@@ -14,7 +14,7 @@ export const denv: RuntimeKind = {
   syntax: 'denv, denv:ver_…, denv:host, denv:dir:/PATH, denv:tar:/PATH',
   target: 'linux',
   what: 'a version or an image on the denv server',
-  missing: null,
+  missing: () => null,
   takes: ['image', 'command'],
   async place(question) {
     const { asked, options, task } = question;

@@ -7,7 +7,7 @@ export const docker: RuntimeKind = {
   syntax: 'docker, docker:IMAGE',
   target: 'docker',
   what: 'an image on a Docker engine, which serves its environment on port 8765 by itself',
-  missing: null,
+  missing: () => null,
   takes: ['image'],
   async place({ asked, config, options, task }) {
     if (asked.argument !== null && options.image !== undefined) {

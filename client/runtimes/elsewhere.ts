@@ -24,7 +24,7 @@ function refusing(name: string, what: string, missing: string): RuntimeKind {
     syntax: name,
     target: null,
     what,
-    missing,
+    missing: () => missing,
     takes: [],
     place({ asked, task, beside }) {
       throw asked.refuse(

@@ -16,12 +16,9 @@ export const packagesPath = '/opt/hud';
  * @throws UsageError when it is not there
  */
 export function hudPackages(): LocalTree {
+  const missing = packagesMissing();
+  if (missing !== null) throw new UsageError(`local HUD environments need ${missing}`);
   const folder = join(repository(), '.hud');
-  if (!existsSync(join(folder, 'packages'))) {
-    throw new UsageError(
-      `there is no ${join(folder, 'packages')}, which local HUD environments run with; make it with: npm run setup:hud`,
-    );
-  }
   return {
     async pack(blobs) {
       const stamp = await readFile(join(folder, 'make_packages.stamp')).catch(() => null);
@@ -37,6 +34,12 @@ export function hudPackages(): LocalTree {
       return packed;
     },
   };
+}
+
+/** Null when it is there. */
+export function packagesMissing(): string | null {
+  const folder = join(repository(), '.hud', 'packages');
+  return existsSync(folder) ? null : `${folder}; make it with: npm run setup:hud`;
 }
 
 /** The folder of this project, from its sources as from dist/. */

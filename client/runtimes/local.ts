@@ -5,7 +5,7 @@ import { isSet } from '../../tasks/hud-config';
 import { PlacementError } from '../../tasks/placing';
 import type { LocalTree } from '../../tasks/placing';
 import { packTree } from '../../tasks/tree-tar';
-import { hudPackages, packagesPath } from './hud-packages';
+import { hudPackages, packagesMissing, packagesPath } from './hud-packages';
 import type { RuntimeKind, RuntimeQuestion } from './runtime';
 import { otherEnvironments } from './sources';
 
@@ -25,7 +25,7 @@ function served(name: string): RuntimeKind {
     syntax: `${name}, ${name}:PATH`,
     target: 'linux',
     what: 'an env.py or its folder, served in a sandbox of image host',
-    missing: null,
+    missing: packagesMissing,
     takes: ['env'],
     async place(question) {
       const { task, options, config } = question;

@@ -38,8 +38,8 @@ export interface RuntimeKind {
   /** The denv server's target that it places on; null: nothing can be placed there from here. */
   target: string | null;
   what: string;
-  /** What it would take; null where a denv server with its target is enough. */
-  missing: string | null;
+  /** What is not there for it, beside a denv server with its target; null when that is enough. */
+  missing: () => string | null;
   /** Options of `run` that it has a use for. */
   takes: ('image' | 'command' | 'env' | 'shared')[];
   /** @throws PlacementError, UsageError */

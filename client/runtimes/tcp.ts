@@ -5,7 +5,7 @@ export const tcp: RuntimeKind = {
   syntax: 'tcp://HOST:PORT',
   target: 'tcp',
   what: 'a control channel that somebody else serves: nothing is started there, and nothing stopped',
-  missing: null,
+  missing: () => null,
   takes: ['shared'],
   async place({ asked, config, options }) {
     const address = /^\/\/([^/\s]+:\d{1,5})\/?$/.exec(asked.argument ?? '')?.[1];

@@ -87,6 +87,16 @@ describe('planning a batch', () => {
     },
   );
 
+  it('refuses the oracle where no command can be run', async () => {
+    const environment = { target: 'tcp', address: 'h:1', controller: { kind: 'hud' as const } };
+    const task = { id: 't', hud: { id: 'add' }, solution: [['x']], environment };
+    const hud = { name: 'hud', folder: dir, tasks: [task] };
+
+    await expect(
+      chooseTasks(hud, { ...request, agent: 'oracle' }, join(dir, 'prices.json')),
+    ).rejects.toThrow('task "t" is attached to by an address, where none can be run');
+  });
+
   it('takes no checkpoints of a HUD task, and reports what is unknown to its agent', async () => {
     const task = { id: 't', hud: { id: 'add' }, environment: { version: 'ver_1' } };
     const hud = { name: 'hud', folder: dir, tasks: [task] };
