@@ -109,6 +109,8 @@ export class HudSession implements HudConnection {
         return call.signal.aborted ? cancelledAnswer : { kind: 'timed_out' };
       }
       if (error instanceof HudFault) {
+        // Our own goodbye interrupts what is out.
+        if (this.closed) throw new ControllerLost('the environment was taken leave of', true);
         return this.run.cancelled ? cancelledAnswer : error.toAnswer();
       }
       if (error instanceof ChannelError && error.kind === 'protocol') {

@@ -1,10 +1,11 @@
 import type { Socket } from 'node:net';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import { Agent, fetch as undiciFetch } from 'undici';
+import type { Agent } from 'undici';
 import { DenvError } from '../errors';
 import { type ControllerCall, type ControllerConnection, ControllerLost } from './controller';
 import { JsonRpcPeer } from './json-rpc';
 import { initialize } from './mcp';
+import { agentOver, bearer, fetchOver } from './mcp-fetch';
 
 export interface McpHttpOptions {
   /** A TCP connection to the controller's port, inside the sandbox. */
@@ -69,23 +70,13 @@ function openSession(
   sessionId: string | null,
   protocolVersion: string | null,
 ): Session {
-  const dispatcher = new Agent({
-    headersTimeout: 0,
-    bodyTimeout: 0,
-    keepAliveTimeout: options.keepAliveMs ?? 60_000,
-    connect: (_, done) => {
-      options.connect().then(
-        (socket) => done(null, socket),
-        (error: unknown) => done(error instanceof Error ? error : new Error(String(error)), null),
-      );
-    },
-  });
+  const dispatcher = agentOver(options.connect, options.keepAliveMs ?? 60_000);
   const url = new URL(`http://127.0.0.1:${options.port}${options.path}`);
   const lose = (callId: string) =>
     peer.lose(callId, 'the controller ended the connection without an answer');
   const transport = new StreamableHTTPClientTransport(url, {
     sessionId: sessionId ?? undefined,
-    ...(options.authToken === undefined ? {} : { requestInit: bearer(options.authToken) }),
+    requestInit: { headers: bearer(options.authToken) },
     fetch: (target, init) => fetchFrom(dispatcher, target, init, lose),
   });
   if (protocolVersion !== null) transport.setProtocolVersion(protocolVersion);
@@ -133,14 +124,12 @@ function connectionOver(
   };
 }
 
-const bearer = (token: string) => ({ headers: { authorization: `Bearer ${token}` } });
-
 function isForgotten(error: unknown): boolean {
   const cause = error instanceof ControllerLost ? error.cause : error;
   return cause instanceof Error && 'code' in cause && cause.code === 404;
 }
 
-/** Undici's fetch through our own sockets, telling when the answer stream of a call ends. */
+/** Fetch through our own sockets, telling when the answer stream of a call ends. */
 async function fetchFrom(
   dispatcher: Agent,
   target: string | URL,
@@ -149,33 +138,11 @@ async function fetchFrom(
 ): Promise<Response> {
   // The stream for what a controller sends unasked: nothing there concerns a client without capabilities.
   if (init?.method === 'GET') return new Response(null, { status: 405 });
-  const response = await undiciFetch(target, {
-    method: init?.method,
-    headers: Object.fromEntries(new Headers(init?.headers)),
-    body: typeof init?.body === 'string' ? init.body : undefined,
-    signal: init?.signal,
-    dispatcher,
-  }).catch((error: unknown) => {
-    throw unreached(error);
-  });
+  const { status, body } = await fetchOver(dispatcher, target, init);
   const callId = callIdOf(init?.body);
-  const body =
-    response.body && callId !== null && response.ok
-      ? watchEnd(response.body as ReadableStream<Uint8Array>, () => lose(callId))
-      : (response.body as ReadableStream<Uint8Array> | null);
-  return new Response(body, {
-    status: response.status,
-    statusText: response.statusText,
-    headers: Object.fromEntries(response.headers),
-  });
-}
-
-/** A request that never left its socket had no effect; any other break leaves that open. */
-function unreached(error: unknown): ControllerLost {
-  const cause = error instanceof Error ? error.cause : undefined;
-  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
-  const message = cause instanceof Error ? cause.message : String(error);
-  return new ControllerLost(message, code !== 'ECONNREFUSED', cause);
+  const ok = status.status === undefined || status.status < 300;
+  const watched = body && callId !== null && ok ? watchEnd(body, () => lose(callId)) : body;
+  return new Response(watched, status);
 }
 
 function callIdOf(body: unknown): string | null {

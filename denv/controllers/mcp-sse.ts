@@ -1,10 +1,13 @@
 import type { Socket } from 'node:net';
 import { SSEClientTransport, SseError } from '@modelcontextprotocol/sdk/client/sse.js';
-import { Agent, fetch as undiciFetch } from 'undici';
 import type { ControllerConnection } from './controller';
 import { unlessAborted } from './hud-dial';
 import { connectionOverPeer } from './mcp-stream';
 import { JsonRpcPeer } from './json-rpc';
+import { agentOver, bearer, fetchOver } from './mcp-fetch';
+
+/** Less than the five seconds after which Python's usual HTTP server ends an idle connection. */
+const KEEP_ALIVE_MS = 4000;
 
 /** MCP over the older HTTP transport with server-sent events: one stream for all answers, which ends with the session. */
 export async function connectMcpSse(options: {
@@ -14,33 +17,14 @@ export async function connectMcpSse(options: {
   timeoutS: number;
   signal: AbortSignal;
 }): Promise<ControllerConnection> {
-  const dispatcher = new Agent({
-    headersTimeout: 0,
-    bodyTimeout: 0,
-    keepAliveTimeout: 4000,
-    connect: (_, done) => {
-      options.connect().then(
-        (socket) => done(null, socket),
-        (error: unknown) => done(error instanceof Error ? error : new Error(String(error)), null),
-      );
-    },
-  });
-  const authorization: Record<string, string> =
-    options.authToken === undefined ? {} : { authorization: `Bearer ${options.authToken}` };
+  const dispatcher = agentOver(options.connect, KEEP_ALIVE_MS);
+  const authorization = bearer(options.authToken);
   const transport = new SSEClientTransport(new URL(options.url), {
     requestInit: { headers: authorization },
     fetch: async (target, init) => {
-      const response = await undiciFetch(target, {
-        method: init?.method,
-        headers: { ...Object.fromEntries(new Headers(init?.headers)), ...authorization },
-        body: typeof init?.body === 'string' ? init.body : undefined,
-        signal: init?.signal,
-        dispatcher,
-      });
-      return new Response(response.body as ReadableStream<Uint8Array> | null, {
-        status: response.status,
-        headers: Object.fromEntries(response.headers),
-      });
+      const headers = { ...Object.fromEntries(new Headers(init?.headers)), ...authorization };
+      const { status, body } = await fetchOver(dispatcher, target, { ...init, headers });
+      return new Response(body, status);
     },
   });
   const peer = new JsonRpcPeer(transport);

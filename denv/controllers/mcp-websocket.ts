@@ -6,6 +6,7 @@ import type { ControllerConnection } from './controller';
 import { unlessAborted } from './hud-dial';
 import { connectionOverPeer } from './mcp-stream';
 import { JsonRpcPeer } from './json-rpc';
+import { bearer } from './mcp-fetch';
 
 const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
 
@@ -20,8 +21,7 @@ export async function connectMcpWebSocket(options: {
   const stream = await options.connect();
   const socket = new WebSocket(options.url, 'mcp', {
     createConnection: () => stream,
-    headers:
-      options.authToken === undefined ? {} : { authorization: `Bearer ${options.authToken}` },
+    headers: bearer(options.authToken),
     maxPayload: MAX_MESSAGE_BYTES,
     perMessageDeflate: false,
     handshakeTimeout: options.timeoutS * 1000,

@@ -1,3 +1,4 @@
+import { createServer } from 'node:http';
 import { type AddressInfo, connect as connectTcp } from 'node:net';
 import { Server as SshServer, utils } from 'ssh2';
 import { type WebSocket, WebSocketServer } from 'ws';
@@ -182,6 +183,42 @@ describe('an MCP capability over WebSocket', () => {
       message: `capability tools: MCP by ${why} is not supported`,
     });
     expect(server.frames.filter(({ method }) => method === 'tunnel.open')).toEqual([]);
+  });
+});
+
+describe('an MCP capability over HTTP', () => {
+  it('tells a call that found no way in from one that was lost', async () => {
+    const web = createServer((request, response) => {
+      let body = '';
+      request.on('data', (chunk: Buffer) => (body += chunk.toString()));
+      request.on('end', () => {
+        const message = JSON.parse(body) as Request; // as our own client wrote it
+        const result = answerOf(message, ['first', 'second']) ?? { content: [] };
+        const headers = { 'content-type': 'application/json', connection: 'close' };
+        if (message.id === undefined) response.writeHead(202, { connection: 'close' }).end();
+        else if (message.params.name === 'second') request.socket.destroy();
+        else {
+          const { id } = message;
+          response.writeHead(200, headers).end(JSON.stringify({ jsonrpc: '2.0', id, result }));
+        }
+      });
+    });
+    await new Promise<void>((listening) => web.listen(0, '127.0.0.1', listening));
+    stops.push(() => web.close());
+    const { port } = web.address() as AddressInfo; // not on a pipe
+    const transport = { transport: 'streamable-http' };
+    const { connection } = await environment([
+      mcp('tools', `http://127.0.0.1:${port}/deep/mcp?x=1`, transport),
+    ]);
+
+    expect(await use(connection, 'first')).toEqual({ kind: 'result', result: { content: [] } });
+    await expect(use(connection, 'second')).rejects.toMatchObject({ sent: true });
+    await new Promise((closed) => web.close(closed));
+    await expect(use(connection, 'first')).rejects.toMatchObject({
+      name: 'ControllerLost',
+      sent: false,
+      message: expect.stringMatching(/^capability tools: connect ECONNREFUSED/),
+    });
   });
 });
 
