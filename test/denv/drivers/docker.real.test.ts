@@ -10,7 +10,7 @@ import { createDockerDriver } from '../../../denv/drivers/docker/driver';
 import type { SandboxDriver, SandboxSpec } from '../../../denv/drivers/driver';
 import { startEngine, whyNoEngine } from './docker/engine';
 import type { TestEngine } from './docker/engine';
-import { imageChanges, pythonImage } from './docker/image';
+import { serverImage } from './docker/image';
 
 const reason = whyNoEngine();
 const image = { kind: 'docker', ref: 'denv-test-python' } as const;
@@ -24,20 +24,28 @@ const newId = () => `sb-${(count += 1)}`;
     let engine: TestEngine;
     let dataDir: string;
     let driver: SandboxDriver;
+    let command: string[];
+    /** Of what the set-up has made so far. */
+    const undo: (() => unknown)[] = [];
 
     beforeAll(async () => {
       engine = await startEngine();
-      await engine.importImage(image.ref, pythonImage(), imageChanges);
+      undo.push(() => engine.stop());
+      const made = serverImage();
+      command = JSON.parse(made.changes[0]?.slice(4) ?? '') as string[];
+      await engine.importImage(image.ref, made).finally(made.remove);
       dataDir = mkdtempSync(join(tmpdir(), 'denv-docker-'));
+      undo.push(() => rmSync(dataDir, { recursive: true, force: true }));
       driver = driverOf(dataDir);
       await driver.open();
+      undo.push(() => driver.shutdown());
+      undo.push(async () => {
+        for (const id of await driver.list()) await driver.remove(id);
+      });
     }, 120_000);
 
     afterAll(async () => {
-      for (const id of await driver.list()) await driver.remove(id);
-      await driver.shutdown();
-      await engine.stop();
-      rmSync(dataDir, { recursive: true, force: true });
+      for (const step of undo.reverse()) await step();
     }, 60_000);
 
     const driverOf = (dir: string) =>
@@ -112,8 +120,7 @@ const newId = () => `sb-${(count += 1)}`;
     });
 
     test('runs what it is told instead of the image’s command', async () => {
-      const [python3 = ''] = JSON.parse(imageChanges[0]?.slice(4) ?? '') as string[];
-      const argv = [python3, '-I', '-S', '/app/server.py', 'instead'];
+      const argv = [...command, 'instead'];
       const sandboxId = await newSandbox({ main: { argv, env: {} } });
 
       expect(await python(sandboxId, 'print(sys.argv[1:])')).toBe("['instead']");

@@ -2,6 +2,7 @@ import { execFileSync, spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import {
+  createReadStream,
   existsSync,
   mkdtempSync,
   openSync,
@@ -14,7 +15,9 @@ import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Readable } from 'node:stream';
 import { findProgram } from '../../../../denv/drivers/linux/processes';
+import type { TestImage } from './image';
 
 /** Why no engine can be started here; null when one can. */
 export function whyNoEngine(): string | null {
@@ -26,8 +29,7 @@ export function whyNoEngine(): string | null {
 
 export interface TestEngine {
   socketPath: string;
-  /** Imports a tar as an image; `changes` as in a Dockerfile. */
-  importImage(name: string, tar: Buffer, changes: string[]): Promise<void>;
+  importImage(name: string, image: TestImage): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -42,13 +44,18 @@ export async function startEngine(): Promise<TestEngine> {
   const cgroup = `denv-test-${dir.slice(-6)}`;
   const socketPath = join(dir, 'docker.sock');
   const log = openSync(join(dir, 'log'), 'w');
+  const places = ['data-root', 'exec-root'].map((name) => `--${name}=${join(dir, name)}`);
   const child = spawn(
     'dockerd',
     [
-      ...['--data-root', join(dir, 'data'), '--exec-root', join(dir, 'exec')],
-      ...['--pidfile', join(dir, 'pid'), '--host', `unix://${socketPath}`],
-      ...['--bridge=none', '--iptables=false', '--ip-forward=false', '--ip-masq=false'],
+      ...places,
+      `--pidfile=${join(dir, 'pid')}`,
+      `--host=unix://${socketPath}`,
       `--cgroup-parent=/${cgroup}`,
+      '--bridge=none',
+      '--iptables=false',
+      '--ip-forward=false',
+      '--ip-masq=false',
     ],
     { stdio: ['ignore', log, log], detached: true },
   );
@@ -66,10 +73,15 @@ export async function startEngine(): Promise<TestEngine> {
     await stop();
     throw new Error(`dockerd does not start here: ${said}`, { cause: error });
   }
-  const importImage = async (name: string, tar: Buffer, changes: string[]) => {
+  const importImage = async (name: string, { tar, changes }: TestImage) => {
     const query = new URLSearchParams({ fromSrc: '-', repo: name });
     for (const change of changes) query.append('changes', change);
-    const answer = await send(socketPath, 'POST', `/images/create?${query.toString()}`, tar);
+    const answer = await send(
+      socketPath,
+      'POST',
+      `/images/create?${query.toString()}`,
+      createReadStream(tar),
+    );
     if (!answer.body.includes('sha256:')) throw new Error(`import of ${name}: ${answer.body}`);
   };
   return { socketPath, importImage, stop };
@@ -92,14 +104,16 @@ async function end(child: ChildProcess): Promise<void> {
   await ended;
 }
 
-function send(socketPath: string, method: string, path: string, body?: Buffer) {
+function send(socketPath: string, method: string, path: string, body?: Readable) {
   return new Promise<{ status: number; body: string }>((resolve, reject) => {
     const asked = request({ socketPath, method, path }, (answer) => {
       let text = '';
       answer.setEncoding('utf8').on('data', (more: string) => (text += more));
       answer.on('end', () => resolve({ status: answer.statusCode ?? 0, body: text }));
     });
-    asked.on('error', reject).end(body);
+    asked.on('error', reject);
+    if (body) body.on('error', reject).pipe(asked);
+    else asked.end();
   });
 }
 
