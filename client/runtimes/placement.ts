@@ -29,7 +29,7 @@ export function placement(
   }
   const source = beside.find((file) => environmentsIn(file).includes(task.env ?? ''));
   if (source === undefined) return null;
-  return { words: `local:${source}`, why: `${source} defines environment "${task.env}"` };
+  return { words: `local:${source}`, why: `it defines environment "${task.env}"` };
 }
 
 /** @throws UsageError */
