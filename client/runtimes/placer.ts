@@ -101,8 +101,7 @@ function found(
     const known = runtimeKinds.map(({ syntax }) => syntax).join(', ');
     throw refuse(`${JSON.stringify(name)} is no runtime`, `it is one of: ${known}`);
   }
-  const bare = ['modal', 'daytona', 'hud', 'hosted'].includes(name);
-  if (bare && argument !== null) throw refuse('takes no argument', `write ${name}`);
+  if (kind.target === null && argument !== null) throw refuse('takes no argument', `write ${name}`);
   return { asked: { words, argument, from, refuse }, kind, why };
 }
 
