@@ -1,7 +1,7 @@
 """A HUD environment without capabilities: what an agent answers is all there is to grade.
 
-`add`, `add_detailed`, `chat_prompt` and `penalty` are ordinary tasks. The others take their time, raise or break a rule, each
-in one way: what happens to a rollout then is tested with them.
+`add`, `add_detailed`, `chat_prompt` and `penalty` are ordinary tasks. The others take their time,
+raise or break a rule, each in one way: what happens to a rollout then is tested with them.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ async def add_detailed(a: int, b: int = 1):
     )
 
 
-@env.template(description="A prompt of several messages, and an answer read as an integer.", returns=int)
+@env.template(description="Several messages as prompt, and an answer read as an integer.", returns=int)
 async def chat_prompt():
     answer = yield {
         "prompt": [
@@ -66,7 +66,7 @@ async def penalty():
     )
 
 
-@env.template(description="A verifier without an agent: its answer is the grade of the task before it.")
+@env.template(description="A verifier without an agent: its answer is the grade of another task.")
 async def recheck(minimum: float = 0.5):
     actor = yield "no agent reads this"
     yield EvaluationResult(
@@ -97,7 +97,7 @@ async def nan_info():
     }
 
 
-@env.template(description="Binds data of this episode to a capability that the environment does not announce.")
+@env.template(description="Binds episode data to a capability that is not announced.")
 async def wrong_binding():
     yield {"prompt": "Say anything.", "bindings": {"arm": {"slot": "a1"}}}
     yield 1.0

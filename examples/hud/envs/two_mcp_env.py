@@ -1,6 +1,7 @@
 """A HUD environment with two MCP capabilities, so that the tools of both go by prefixed names.
 
-`counter` speaks Streamable HTTP and wants a bearer token, `notes` speaks SSE; both have a tool called `reset`.
+`counter` speaks Streamable HTTP and wants a bearer token, `notes` speaks SSE; both have a tool
+called `reset`.
 """
 
 import asyncio
