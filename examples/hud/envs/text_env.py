@@ -41,7 +41,7 @@ async def add_detailed(a: int, b: int = 1):
     )
 
 
-@env.template(description="Several messages as prompt, and an answer read as an integer.", returns=int)
+@env.template(description="Several messages as prompt, an integer as answer.", returns=int)
 async def chat_prompt():
     answer = yield {
         "prompt": [
