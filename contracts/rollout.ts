@@ -160,7 +160,7 @@ export type GradeResult = z.infer<typeof GradeResult>;
 export const TokenCheck = z.object({
   /** Turns that came with token ids. */
   turns: z.number(),
-  /** Steps whose prompt does not extend the step before. */
+  /** Steps whose prompt does not extend the step before: the first 1,000 of them. */
   broken: z.array(z.number()),
 });
 export type TokenCheck = z.infer<typeof TokenCheck>;

@@ -47,7 +47,7 @@ export class Controllers {
       row.controller = { ...row.controller, ready: true, ...connection.state() };
       if (isHud(connection)) row.controller.hud = connection.environment;
     } catch (error) {
-      throw await this.explain(error, handle, signal, ended.signal);
+      throw await this.explain(row, error, { handle, cancelled: signal, ended: ended.signal });
     }
   }
 
@@ -201,16 +201,23 @@ export class Controllers {
   }
 
   private async explain(
+    row: SandboxRow,
     error: unknown,
-    handle: ExecHandle | null,
-    cancelled: AbortSignal,
-    ended: AbortSignal,
+    {
+      handle,
+      cancelled,
+      ended,
+    }: { handle: ExecHandle | null; cancelled: AbortSignal; ended: AbortSignal },
   ): Promise<unknown> {
     if (cancelled.aborted) return new DenvError('sandbox_gone', 'deleted while it was created');
     const tail = handle ? await this.tailOf(handle) : '';
     const said = tail === '' ? '' : `; its last output: ${tail}`;
     if (ended.aborted) {
-      return new DenvError('controller_failed', `the controller ended before it was ready${said}`);
+      const state = await this.context.driver.state(row.id);
+      const oom = state.state !== 'absent' && state.oomKills > 0;
+      const why = oom ? `, out of its ${row.spec.caps.memoryMb} MB (caps.memoryMb)` : '';
+      const message = `the controller ended before it was ready${why}${said}`;
+      return new DenvError('controller_failed', message);
     }
     const message = error instanceof Error ? error.message : String(error);
     return new DenvError('controller_failed', `${message}${said}`, { cause: error });
