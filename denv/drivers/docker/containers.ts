@@ -107,7 +107,7 @@ export function createContainers(engine: Engine, dataDir: string) {
     return log ? unframed(log).slice(-logTailBytes).trim() : '';
   }
 
-  return { imageId, start, inspect, state, stop, remove, list, tail };
+  return { owner, imageId, start, inspect, state, stop, remove, list, tail };
 }
 
 function optionsOf(

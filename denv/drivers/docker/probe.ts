@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { buffer, text } from 'node:stream/consumers';
 import { pack } from 'tar-stream';
@@ -56,8 +55,10 @@ export async function probeEngine(
 ): Promise<Target> {
   const reason = engine.absent();
   if (reason !== null) return { ...none, missing: reason };
-  const name = `denv-probe-${randomBytes(6).toString('hex')}`;
+  // The same each time, so a probe that was cut off leaves nothing for good.
+  const name = `denv-probe-${containers.owner}`;
   try {
+    await cleanUp(engine, containers, name);
     await importEmpty(engine, name);
     const imageId = await containers.imageId({ kind: 'docker', ref: name });
     const argv = [findPython(), '-I', '-S', '-c', probeScript, String(port)];
