@@ -19,6 +19,9 @@ export const systemOf = (messages: ModelMessage[], { extraBody }: AgentSettings)
  */
 export function anthropicMessages(messages: ModelMessage[]): Message[] {
   const turns: Message[] = [];
+  // A conversation begins with the user here; a task's may not.
+  const [first] = messages.filter((message) => message.role !== 'system');
+  if (first?.role === 'assistant') turns.push({ role: 'user', content: orWord([], '(nothing)') });
   for (const message of messages) {
     if (message.role === 'system') continue;
     const role = message.role === 'assistant' ? 'assistant' : 'user';

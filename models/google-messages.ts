@@ -21,6 +21,9 @@ export const systemInstructionOf = (messages: ModelMessage[]): string =>
  */
 export function googleContents(messages: ModelMessage[]): Content[] {
   const contents: { role: string; parts: Part[] }[] = [];
+  // A conversation begins with the user here; a task's may not.
+  const [first] = messages.filter((message) => message.role !== 'system');
+  if (first?.role === 'assistant') contents.push({ role: 'user', parts: [{ text: '(nothing)' }] });
   for (const message of messages) {
     if (message.role === 'system') continue;
     const role = message.role === 'assistant' ? 'model' : 'user';

@@ -135,7 +135,7 @@ export async function ask(
   const baseUrl = server.address + dialect.basePath;
   const models = createModels({
     baseUrls: { ...nowhere, [dialect.provider]: baseUrl },
-    keys: options.key ? [{ provider: dialect.provider, baseUrl, apiKey: key }] : [],
+    keys: options.key ? [{ provider: dialect.provider, baseUrl: `${baseUrl}/`, apiKey: key }] : [],
   });
   try {
     const signal = options.signal ?? new AbortController().signal;

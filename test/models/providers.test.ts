@@ -1,4 +1,5 @@
 import { ModelError } from '../../models/model';
+import type { ModelMessage } from '../../models/model';
 import { createModels } from '../../models/router';
 import { json, startChatServer } from './chat-server';
 import type { Answer } from './chat-server';
@@ -42,6 +43,26 @@ describe.each(dialects)('$provider', (dialect) => {
 
     expect(cut.reply).toMatchObject({ text: 'so', finishReason: 'length' });
     expect(refused.reply?.finishReason).toBe('refused');
+  });
+
+  test('is shown a conversation that begins with the assistant', async () => {
+    const messages: ModelMessage[] = [
+      { role: 'assistant', text: 'What is it?', toolCalls: [] },
+      { role: 'user', parts: [{ type: 'text', text: 'Mend it.' }] },
+    ];
+
+    const { reply, seen } = await asking(dialect, dialect.saying('done'), { messages });
+
+    const shown = seen[0]?.body['messages'] ?? seen[0]?.body['contents'];
+    const roles = (shown as { role: string }[]).map(({ role }) => role);
+    expect(reply?.text).toBe('done');
+    expect(roles).toEqual(
+      {
+        openai: ['assistant', 'user'],
+        anthropic: ['user', 'assistant', 'user'],
+        google: ['user', 'model', 'user'],
+      }[provider],
+    );
   });
 
   test.each([
