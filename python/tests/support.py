@@ -8,9 +8,12 @@ import unittest
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+from denv import PackedTree, pack_files
 
 os.environ.setdefault("HUD_TELEMETRY_ENABLED", "false")
 
@@ -32,12 +35,17 @@ def new_label() -> dict[str, str]:
     return {"rolloutId": f"test-{uuid.uuid4().hex}"}
 
 
+@cache
+def trees() -> list[PackedTree]:
+    return pack_files({"/opt/hud": PACKAGES, "/app": ENVIRONMENTS})
+
+
 def runtime_options(env: str, **more: Any) -> dict[str, Any]:
     """For a DenvRuntime: an example environment on the host's own Python, with HUD's packages uploaded."""
     serve = ["python3", "-m", "hud.environment.server", f"/app/{env}"]
     return {
         "image": "host",
-        "files": {"/opt/hud": PACKAGES, "/app": ENVIRONMENTS},
+        "files": trees(),
         "command": [*serve, "--host", "127.0.0.1", "--port", "8765"],
         "env": {"PYTHONPATH": "/opt/hud", "HUD_TELEMETRY_ENABLED": "false"},
         "ready_timeout": 120.0,

@@ -55,6 +55,6 @@ const title = there ? '' : ' (left out: scripts/setup-hud has not made .hud/venv
       expect(ran - skipped).toBeGreaterThanOrEqual(atLeast);
       expect(await server.client.listSandboxes()).toEqual({ sandboxes: [] });
     },
-    400_000,
+    500_000,
   );
 });

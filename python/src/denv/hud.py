@@ -36,7 +36,7 @@ class DenvRuntime:
 
     :param image: what it is made from: `host`, `dir:/path`, `tar:/path`; or a `version` that was frozen before
     :param command: what serves the environment; default: what the version or image says
-    :param files: local files for the sandbox, by where they go there
+    :param files: local files for the sandbox, by where they go there; or `pack_files` of them, for several runtimes
     :param transport: `port`: the control port is published on the server's loopback; `stdio`: nothing is published, and each
         connection is carried by an attach stream of the denv API
     :param ready_timeout: seconds the environment may take to answer
@@ -48,7 +48,7 @@ class DenvRuntime:
         *,
         version: str | None = None,
         command: Sequence[str] | None = None,
-        files: Files | None = None,
+        files: Files | Sequence[PackedTree] | None = None,
         env: Mapping[str, str] | None = None,
         workdir: str | None = None,
         transport: Transport = "port",
@@ -85,7 +85,7 @@ class DenvRuntime:
             raise ValueError("exactly one of image and version is needed")
         self.version = version
         self.command = list(command) if command is not None else None
-        self.files = dict(files or {})
+        self.files = files or {}
         self.env = dict(env or {})
         self.workdir = workdir
         self.transport = transport
@@ -213,7 +213,12 @@ class DenvRuntime:
     async def _trees(self) -> list[PackedTree]:
         async with self._packing:
             if self._packed is None:
-                self._packed = await in_thread(lambda: pack_files(self.files))
+                files = self.files
+                self._packed = (
+                    await in_thread(lambda: pack_files(files))
+                    if isinstance(files, Mapping)
+                    else list(files)
+                )
             return self._packed
 
     # Life
