@@ -21,8 +21,10 @@ async function messageOf(blobs: BlobStore, entry: TrajectoryEntry): Promise<Mode
     }
     case 'person':
       return { role: 'user', parts: [{ type: 'text', text: entry.text }] };
-    case 'reply':
-      return { role: 'assistant', text: entry.reply.text, toolCalls: entry.reply.toolCalls };
+    case 'reply': {
+      const { text, toolCalls, handBack } = entry.reply;
+      return { role: 'assistant', text, toolCalls, ...(handBack ? { handBack } : {}) };
+    }
     case 'observation': {
       const { toolCallId, name, isError, content } = entry.observation;
       const parts = await Promise.all(content.map((part) => partOf(blobs, part)));

@@ -36,6 +36,10 @@ export const ModelReply = z.object({
   /** Seconds the endpoint took for the answer that counts; waits and lost tries not included. */
   durationS: z.number(),
   model: z.string(),
+  /** Content of the answer, as it came, that its provider wants to see again: signed thinking. */
+  handBack: z
+    .object({ provider: z.enum(['anthropic', 'google']), content: z.array(z.unknown()) })
+    .optional(),
   /** As the endpoint returned them: of the whole prompt, and of the answer. */
   promptTokenIds: z.array(z.number()).optional(),
   tokenIds: z.array(z.number()).optional(),

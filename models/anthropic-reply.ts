@@ -3,7 +3,6 @@ import type { ModelChoice } from '../contracts/rollout';
 import type { ModelReply, ToolCall } from '../contracts/trajectory';
 import { usageOf } from './cost';
 import { ModelError } from './model';
-import type { ProviderReply } from './model';
 
 const Block = z.discriminatedUnion('type', [
   z.looseObject({ type: z.literal('text'), text: z.string() }),
@@ -38,7 +37,7 @@ export function anthropicReplyOf(
   body: unknown,
   choice: ModelChoice,
   durationS: number,
-): ProviderReply {
+): ModelReply {
   const parsed = Message.safeParse(body);
   if (!parsed.success) {
     const sample = (typeof body === 'string' ? body : (JSON.stringify(body) ?? '')).slice(0, 200);

@@ -6,7 +6,8 @@ import { anthropicReplyOf } from './anthropic-reply';
 import { askWithin, fetchFor } from './http';
 import type { Endpoint } from './http';
 import { ModelError } from './model';
-import type { ModelRequest, ProviderReply } from './model';
+import type { ModelReply } from '../contracts/trajectory';
+import type { ModelRequest } from './model';
 
 /** The API wants a limit in every request. */
 const defaultMaxTokens = 16_384;
@@ -24,7 +25,7 @@ export async function completeAnthropic(
   modelName: string,
   request: ModelRequest,
   signal: AbortSignal,
-): Promise<ProviderReply> {
+): Promise<ModelReply> {
   const { settings } = request.model;
   refuseSeed(settings, modelName);
   const client = clientOf(endpoint, request.timeoutS);

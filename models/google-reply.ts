@@ -4,7 +4,6 @@ import type { ModelReply, ToolCall } from '../contracts/trajectory';
 import { usageOf } from './cost';
 import { ownIdPrefix } from './google-messages';
 import { ModelError } from './model';
-import type { ProviderReply } from './model';
 
 const Part = z.looseObject({
   text: z.string().optional(),
@@ -72,7 +71,7 @@ export function googleReplyOf(
   choice: ModelChoice,
   durationS: number,
   idSeed: string,
-): ProviderReply {
+): ModelReply {
   const { data } = Answer.safeParse(body);
   const first = data?.candidates?.[0];
   const blocked = data?.promptFeedback?.blockReason;

@@ -5,7 +5,8 @@ import { googleReplyOf } from './google-reply';
 import { askWithin, digest, fetchFor } from './http';
 import type { Endpoint } from './http';
 import { retryAfterOf } from './http-errors';
-import type { ModelRequest, ProviderReply } from './model';
+import type { ModelReply } from '../contracts/trajectory';
+import type { ModelRequest } from './model';
 
 /**
  * One generateContent of the Gemini API, by the official client: one HTTP request, no retries, none of the client's own
@@ -17,7 +18,7 @@ export async function completeGoogle(
   modelName: string,
   request: ModelRequest,
   signal: AbortSignal,
-): Promise<ProviderReply> {
+): Promise<ModelReply> {
   const { settings } = request.model;
   const what = `${modelName} at ${endpoint.baseUrl}`;
   let retryAfterS: number | undefined;

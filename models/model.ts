@@ -9,10 +9,7 @@ export type ModelPart =
  * What a provider wants to see again of its own earlier reply, as it stood: signed thoughts with the calls between them. It
  * means nothing to anybody else, and another provider is never shown it.
  */
-export interface HandBack {
-  provider: 'anthropic' | 'google';
-  content: unknown[];
-}
+export type HandBack = NonNullable<ModelReply['handBack']>;
 
 export type ModelMessage =
   | { role: 'system'; text: string }
@@ -42,11 +39,8 @@ export interface ModelRequest {
  * @throws ModelError
  */
 export interface ModelClient {
-  complete(request: ModelRequest, options: { signal: AbortSignal }): Promise<ProviderReply>;
+  complete(request: ModelRequest, options: { signal: AbortSignal }): Promise<ModelReply>;
 }
-
-/** A reply, with what its provider wants back in the `ModelMessage` made of it. */
-export type ProviderReply = ModelReply & { handBack?: HandBack };
 
 export type ModelErrorKind =
   /** No connection, no answer in time, a 5xx, or an answer that is not of the protocol. */

@@ -128,7 +128,13 @@ async function adopt(
   const { driver, journal, log } = context;
   for (const row of sandboxes.all()) {
     if (row.state !== 'running') continue;
-    await sandboxes.checkAlive(row);
+    try {
+      await sandboxes.checkAlive(row);
+    } catch (error) {
+      // Its target cannot say, as an engine that is down: the sweep asks again.
+      log.warn({ err: error, sandbox: row.id }, 'a sandbox could not be looked after');
+      continue;
+    }
     if (row.state !== 'running') continue;
     await controllers.adopt(row);
     for (const [port, host] of Object.entries(row.ports)) {

@@ -1,5 +1,6 @@
 import type { ServerContext } from './context';
 import type { Lifecycle } from './lifecycle';
+import type { SandboxRow } from './rows';
 import type { Sandboxes } from './sandboxes';
 
 const LIVENESS_MS = 2000;
@@ -19,7 +20,7 @@ export function startSweeps(
   const { journal, archives, driver, log, operations } = context;
 
   async function liveness(): Promise<void> {
-    for (const row of sandboxes.all()) await sandboxes.checkAlive(row);
+    await each(sandboxes.all(), (row) => sandboxes.checkAlive(row));
   }
 
   async function leases(): Promise<void> {
@@ -28,9 +29,18 @@ export function startSweeps(
       .filter((row) => row.leaseUntil < Date.now() && row.labels['owner'] === undefined)
       // A call that takes longer than the lease still renews it at its end.
       .filter((row) => !operations.runsOn(row.id));
-    for (const row of over) {
+    await each(over, async (row) => {
       log.info({ sandbox: row.id }, 'its lease is over and it has no owner: deleting');
       await lifecycle.remove(row.id);
+    });
+  }
+
+  /** One after the other; what fails for one, as with an engine that is down, holds up no other. */
+  async function each(rows: SandboxRow[], work: (row: SandboxRow) => Promise<void>): Promise<void> {
+    for (const row of rows) {
+      await work(row).catch((error: unknown) =>
+        log.error({ err: error, sandbox: row.id }, 'sweep failed'),
+      );
     }
   }
 
