@@ -82,9 +82,21 @@ beforeAll(async () => {
   const file = join(folder, 'taskset.json');
   writeFileSync(file, JSON.stringify(taskset()));
   const { code, stdout, stderr } = await stack.command(
-    ...['run', file, '--runtime', `local:${join(ENVS, 'workspace_env.py')}`, '--batch', 'graders'],
-    ...['--model', 'scripted', '--base-url', `${model.address}/v1`, '--concurrency', '2', '--json'],
-    ...['--model-arg', 'return_token_ids=true'],
+    'run',
+    file,
+    '--runtime',
+    `local:${join(ENVS, 'workspace_env.py')}`,
+    '--batch',
+    'graders',
+    '--model',
+    'scripted',
+    '--base-url',
+    `${model.address}/v1`,
+    '--concurrency',
+    '2',
+    '--json',
+    '--model-arg',
+    'return_token_ids=true',
   );
   if (code !== 3) throw new Error(`run exited ${code}:\n${stdout}\n${stderr}`);
   const ids = ['weighted', 'any', 'all', 'unread'].map((id) => `rollout/graders/${id}/0`);

@@ -102,8 +102,19 @@ async function ours(): Promise<BatchReport> {
   }));
   writeFileSync(file, JSON.stringify(rows));
   const { code, stdout, stderr } = await stack.command(
-    ...['run', file, '--runtime', `local:${ENV}`, '--model', 'scripted', '--batch', 'failures'],
-    ...['--base-url', `${model.address}/v1`, '--concurrency', '3', '--json'],
+    'run',
+    file,
+    '--runtime',
+    `local:${ENV}`,
+    '--model',
+    'scripted',
+    '--batch',
+    'failures',
+    '--base-url',
+    `${model.address}/v1`,
+    '--concurrency',
+    '3',
+    '--json',
   );
   if (code !== 3) throw new Error(`run exited ${code}:\n${stdout}\n${stderr}`);
   return JSON.parse(stdout) as BatchReport;

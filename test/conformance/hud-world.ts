@@ -65,8 +65,14 @@ export class HudWorld {
       controller: {
         kind: 'hud',
         command: [
-          ...['python3', '-m', 'hud.environment.server', `/app/${env}`],
-          ...['--host', '127.0.0.1', '--port', '8765'],
+          'python3',
+          '-m',
+          'hud.environment.server',
+          `/app/${env}`,
+          '--host',
+          '127.0.0.1',
+          '--port',
+          '8765',
         ],
       },
     };
@@ -89,9 +95,20 @@ export class HudWorld {
     const file = join(this.folder, `rows-${++this.serial}.json`);
     writeFileSync(file, JSON.stringify(rows));
     const stdout = await run(HUD, [
-      ...['eval', file, 'openai_compatible', '--model', 'scripted'],
-      ...['-c', `base_url=${this.endpoint.address}/v1`, '-c', 'api_key=none'],
-      ...['--runtime', `tcp://${address}`, '--all', '--yes', '--json'],
+      'eval',
+      file,
+      'openai_compatible',
+      '--model',
+      'scripted',
+      '-c',
+      `base_url=${this.endpoint.address}/v1`,
+      '-c',
+      'api_key=none',
+      '--runtime',
+      `tcp://${address}`,
+      '--all',
+      '--yes',
+      '--json',
     ]);
     return JSON.parse(stdout) as HudReport;
   }
@@ -99,7 +116,14 @@ export class HudWorld {
   private async upload(from: string, to: string): Promise<{ to: string; sha256: string }> {
     const tar = join(this.folder, `${++this.serial}.tar`);
     execFileSync('tar', [
-      ...['-cf', tar, '--owner=0', '--group=0', '--exclude=__pycache__/*.pyc.*', '-C', from, '.'],
+      '-cf',
+      tar,
+      '--owner=0',
+      '--group=0',
+      '--exclude=__pycache__/*.pyc.*',
+      '-C',
+      from,
+      '.',
     ]);
     const hash = createHash('sha256');
     await pipeline(createReadStream(tar), hash);

@@ -44,8 +44,17 @@ async function runRow(row: { id: string; args: object }, runtime: string): Promi
   const file = join(folder, 'tasks.json');
   writeFileSync(file, JSON.stringify([{ env: 'text', ...row }]));
   const { code, stdout, stderr } = await stack.command(
-    ...['run', file, '--runtime', runtime, '--model', 'scripted', '--batch', batch],
-    ...['--base-url', `${model.address}/v1`, '--json'],
+    'run',
+    file,
+    '--runtime',
+    runtime,
+    '--model',
+    'scripted',
+    '--batch',
+    batch,
+    '--base-url',
+    `${model.address}/v1`,
+    '--json',
   );
   if (code !== 0) throw new Error(`run exited ${code}:\n${stdout}\n${stderr}`);
   return JSON.parse(stdout) as BatchReport;
