@@ -1,5 +1,7 @@
 import { Readable } from 'node:stream';
 import type { WebSocket } from 'ws';
+import { z } from 'zod';
+import { DenvError } from '../errors';
 
 /** Messages of an attach stream, with a stop to whoever is faster than the other end. */
 
@@ -35,4 +37,17 @@ function sent(ws: WebSocket, data: Buffer | string): Promise<void> {
   return new Promise((resolve, reject) => {
     ws.send(data, (error) => (error ? reject(error) : resolve()));
   });
+}
+
+/** What a text message says. @throws DenvError invalid_request */
+export function parsed<S extends z.ZodType>(schema: S, text: string): z.output<S> {
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    throw new DenvError('invalid_request', 'a text message is JSON');
+  }
+  const found = schema.safeParse(body);
+  if (found.success) return found.data;
+  throw new DenvError('invalid_request', z.prettifyError(found.error));
 }

@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
-import type { Duplex, Readable, Writable } from 'node:stream';
+import type { Duplex } from 'node:stream';
 import { WebSocketServer } from 'ws';
 import type { WebSocket } from 'ws';
-import { z } from 'zod';
 import { AttachStart } from '../../contracts/denv';
 import { DenvError, toDenvError } from '../errors';
-import { inboxOf, sendBytes, sendText } from './attach-messages';
+import { inboxOf, parsed, sendText } from './attach-messages';
 import type { Message } from './attach-messages';
+import { carry, ofExec, ofPort } from './attach-streams';
+import type { Inside } from './attach-streams';
 import type { ServerContext } from './context';
 import { authorize } from './http';
 import type { SandboxRow } from './rows';
@@ -19,15 +19,6 @@ const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
 const FIRST_MESSAGE_MS = 30_000;
 /** How often a stream's sandbox and socket are looked after, at least. */
 const TICK_S = 20;
-
-/** What is at the other end of a stream, inside a sandbox. */
-interface Inside {
-  input: Writable;
-  outputs: [tag: 1 | 2, Readable][];
-  /** What is said to the client once all output was sent, and whether the stream is over then. */
-  last: () => Promise<{ message: object; over: boolean }>;
-  end: () => Promise<void>;
-}
 
 /** Streams into sandboxes over WebSockets, each for as long as its socket lives. The protocol: contracts/denv.ts, AttachStart. */
 export class Attachments {
@@ -103,25 +94,14 @@ export class Attachments {
   private async open(row: SandboxRow, start: AttachStart): Promise<Inside> {
     const { driver } = this.context;
     if ('port' in start) return ofPort(row, await driver.connect(row.id, start.port));
-    const exec = await driver.attachExec(row.id, `ws-${randomUUID()}`, {
-      argv: start.argv,
-      uid: start.user === undefined ? row.spec.uid : uidOfUser(start.user),
-      cwd: start.cwd ?? row.spec.workdir,
-      env: { ...row.spec.env, ...start.env },
-    });
-    return {
-      input: exec.stdin,
-      outputs: [
-        [1, exec.stdout],
-        [2, exec.stderr],
-      ],
-      async last() {
-        const end = await exec.ended();
-        const exitCode = end.kind === 'exited' ? end.exitCode : null;
-        return { message: { exit: { exitCode } }, over: true };
-      },
-      end: () => exec.end(),
-    };
+    return ofExec(
+      await driver.attachExec(row.id, `ws-${randomUUID()}`, {
+        argv: start.argv,
+        uid: start.user === undefined ? row.spec.uid : uidOfUser(start.user),
+        cwd: start.cwd ?? row.spec.workdir,
+        env: { ...row.spec.env, ...start.env },
+      }),
+    );
   }
 
   /** Renews the sandbox's lease, and notices a client that vanished while nothing was read from it. */
@@ -138,74 +118,6 @@ export class Attachments {
   }
 }
 
-function ofPort(row: SandboxRow, socket: Duplex): Inside {
-  socket.allowHalfOpen = true;
-  return {
-    input: socket,
-    outputs: [[1, socket]],
-    async last() {
-      const over = socket.writableFinished || socket.destroyed || row.state !== 'running';
-      return { message: { eof: true }, over };
-    },
-    async end() {
-      socket.destroy();
-    },
-  };
-}
-
-/** Both ways until both have ended. */
-async function carry(
-  ws: WebSocket,
-  inbox: AsyncIterator<Message>,
-  { input, outputs, last }: Inside,
-): Promise<void> {
-  for (const stream of [input, ...outputs.map(([, output]) => output)]) {
-    stream.on('error', () => undefined); // Its end tells enough.
-  }
-  await sendText(ws, { started: true });
-  const fed = feed(inbox, input);
-  const drained = (async () => {
-    await Promise.all(outputs.map(([tag, output]) => drain(ws, tag, output)));
-    const { message, over } = await last();
-    await sendText(ws, message);
-    return over;
-  })();
-  // A client that breaks the protocol ends it at once.
-  const over = await Promise.race([drained, fed.then(() => drained)]);
-  if (!over) await Promise.race([fed, new Promise((gone) => input.once('close', gone))]);
-}
-
-async function drain(ws: WebSocket, tag: 1 | 2, output: Readable): Promise<void> {
-  try {
-    // Not destroyed at its end: a socket may still take what the client sends.
-    for await (const data of output.iterator({ destroyOnReturn: false })) {
-      await sendBytes(ws, tag, data as Buffer); // no encoding is set
-    }
-  } catch (error) {
-    if (output.errored === null) throw error;
-  }
-}
-
-/** What the client sends, until it says that there is no more. */
-async function feed(inbox: AsyncIterator<Message>, input: Writable): Promise<void> {
-  for (;;) {
-    const next = await inbox.next();
-    if (next.done) return;
-    const message = next.value;
-    if (message.kind === 'text') {
-      parsed(z.strictObject({ eof: z.literal(true) }), message.text);
-      await new Promise<void>((resolve) => {
-        input.once('close', resolve);
-        input.end(resolve);
-      });
-      return;
-    }
-    // What nobody reads any more is dropped.
-    if (!input.writable || input.write(message.data)) continue;
-    await Promise.race([once(input, 'drain'), once(input, 'close')]).catch(() => undefined);
-  }
-}
-
 async function firstOf(inbox: AsyncIterator<Message>): Promise<AttachStart> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {
@@ -217,18 +129,6 @@ async function firstOf(inbox: AsyncIterator<Message>): Promise<AttachStart> {
     throw new DenvError('invalid_request', 'the first message is an AttachStart, as text');
   }
   return parsed(AttachStart, next.value.text);
-}
-
-function parsed<S extends z.ZodType>(schema: S, text: string): z.output<S> {
-  let body: unknown;
-  try {
-    body = JSON.parse(text);
-  } catch {
-    throw new DenvError('invalid_request', 'a text message is JSON');
-  }
-  const found = schema.safeParse(body);
-  if (found.success) return found.data;
-  throw new DenvError('invalid_request', z.prettifyError(found.error));
 }
 
 function refuse(socket: Duplex, error: DenvError): void {

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
@@ -194,6 +194,12 @@ describe('the denv server', () => {
 
     const other = client.uploadTree(sha256, Readable.from([...pieces(), Buffer.from('more')]));
     await expect(other).rejects.toMatchObject({ code: 'invalid_request' });
+    const torn = async function* () {
+      yield tar.subarray(0, 700);
+      throw new Error('torn');
+    };
+    await expect(client.uploadTree(sha256, torn())).rejects.toThrow('torn');
+    expect(readdirSync(join(dataDir, 'archives'))).toEqual([]);
     await expect(client.createSandbox(withTree, { key: 'a' })).rejects.toMatchObject({
       code: 'files_missing',
     });
