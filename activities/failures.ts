@@ -79,6 +79,7 @@ const typeOfCode: Record<ErrorCode, FailureType> = {
   sandbox_gone: 'SandboxNotFound',
   capability_missing: 'CapabilityMissing',
   image_not_found: 'ImageNotFound',
+  version_in_use: 'InvalidRequest',
   // The sender answers it with the trees themselves; one that is still missing then is a bad request.
   files_missing: 'InvalidRequest',
   controller_failed: 'ControllerFailed',

@@ -17,6 +17,7 @@ export const errorCodes = [
   'sandbox_gone', // 410: deleted before, or its create was cancelled by a DELETE
   'capability_missing', // 422: this target cannot do that
   'image_not_found', // 422
+  'version_in_use', // 409: a sandbox runs from it, or an operation needs it
   'files_missing', // 422: a tree was given by a digest that this server does not hold: send the tar itself
   'controller_failed', // 422: not ready in time, or it broke its protocol before it was ready
   'outcome_unknown', // 409: the server died while the call was out; it may or may not have had its effect
@@ -201,7 +202,8 @@ export type Sandbox = z.infer<typeof Sandbox>;
 export const SandboxList = z.object({ sandboxes: z.array(Sandbox) });
 export type SandboxList = z.infer<typeof SandboxList>;
 
-export const SnapshotWhen = z.enum(['before', 'after']);
+/** `changed`: before, and only when something in the tree has changed since its last version; else that one is answered. */
+export const SnapshotWhen = z.enum(['before', 'after', 'changed']);
 
 export const ExecRequest = z.strictObject({
   argv,
@@ -237,6 +239,8 @@ export const ExecReply = z.object({
   /** Seconds spent on that snapshot, its flush to disk included and also apart. */
   snapshotS: z.number().optional(),
   flushS: z.number().optional(),
+  /** With `snapshot: changed`: nothing had changed, so `version` is an earlier one. */
+  unchanged: z.boolean().optional(),
 });
 export type ExecReply = z.infer<typeof ExecReply>;
 
@@ -274,6 +278,8 @@ export const CallReply = z.object({
   version: z.string().optional(),
   snapshotS: z.number().optional(),
   flushS: z.number().optional(),
+  /** With `snapshot: changed`: nothing had changed, so `version` is an earlier one. */
+  unchanged: z.boolean().optional(),
 });
 export type CallReply = z.infer<typeof CallReply>;
 
@@ -336,6 +342,13 @@ export const AttachStart = z.union([
     user: User.optional(),
     cwd: z.string().regex(/^\//).optional(),
     env: envVars.optional(),
+    /** A terminal of that size: its output is all stdout. `{"resize": {"cols": 100, "rows": 40}}` changes it. */
+    tty: z
+      .strictObject({
+        cols: z.number().int().min(1).max(1000),
+        rows: z.number().int().min(1).max(1000),
+      })
+      .optional(),
   }),
   /** A TCP connection to that port on the sandbox's own loopback. */
   z.strictObject({ port: z.number().int().min(1).max(65_535) }),
@@ -359,8 +372,34 @@ export const Version = z.object({
   /** Milliseconds the sandbox stood still for it; null for a stopped sandbox or an image. */
   pausedMs: z.number().nullable(),
   flushMs: z.number().nullable(),
+  /** What only this version holds on disk. Measured when it is asked for (`size=1`), null otherwise. */
+  bytes: z.number().nullable().default(null),
+  /** Ids of live sandboxes that were made from it. */
+  usedBy: z.array(z.string()).default([]),
 });
 export type Version = z.infer<typeof Version>;
+
+/** `GET /v1/versions?owner=&rolloutId=&sandbox=&size=1`: those taken of sandboxes; an image's start versions are not listed. */
+export const VersionList = z.object({ versions: z.array(Version) });
+export type VersionList = z.infer<typeof VersionList>;
+
+/** `POST /v1/versions/{id}/retain`: moves the end of its retention, also to earlier. Idempotent, needs no key. */
+export const RetainRequest = z.strictObject({ retentionS: z.number().int().positive() });
+export type RetainRequest = z.infer<typeof RetainRequest>;
+
+/** `GET /v1/versions/{a}/diff/{b}`: files that differ, by content; at most 1,000, and `more` says how many others do. */
+export const VersionDiff = z.object({
+  files: z.array(
+    z.object({
+      path: z.string(),
+      change: z.enum(['added', 'removed', 'changed']),
+      /** Of the file in b, or in a when it was removed. */
+      bytes: z.number(),
+    }),
+  ),
+  more: z.number(),
+});
+export type VersionDiff = z.infer<typeof VersionDiff>;
 
 export const ForkRequest = z.strictObject({
   count: z.number().int().min(1).max(64).default(1),

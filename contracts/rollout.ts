@@ -1,5 +1,12 @@
 import { z } from 'zod';
-import { AgentSettings, CheckpointPolicy, Limits, OutcomeUnknownPolicy } from './task';
+import {
+  AgentSettings,
+  CheckpointPolicy,
+  ContinuationWay,
+  KeepPolicy,
+  Limits,
+  OutcomeUnknownPolicy,
+} from './task';
 import { Usage } from './trajectory';
 
 export const FailureClass = z.enum([
@@ -68,8 +75,15 @@ export type ModelChoice = z.infer<typeof ModelChoice>;
 export const Continuation = z.object({
   parentRolloutId: z.string(),
   step: z.number(),
+  /** With way `replay`: what the parent started from, or empty where it is created anew. */
   version: z.string(),
+  /** The transcript to go on from: the parent's, or an edited one. */
   trajectory: z.string(),
+  way: ContinuationWay.optional(),
+  /** With way `replay`: the parent's transcript, whose tool calls are made again. */
+  replay: z.string().optional(),
+  /** Sandboxes between this one and its first ancestor's: 1 for a fork of a rollout that was none itself. */
+  depth: z.number().int().min(1).optional(),
   /** Charged already at that step; a continuation's budget is what was left. */
   spent: z.object({ tokens: z.number(), costUsd: z.number(), workedS: z.number() }),
 });
@@ -91,6 +105,8 @@ export const RolloutInput = z.object({
   checkpoints: CheckpointPolicy,
   onOutcomeUnknown: OutcomeUnknownPolicy,
   from: Continuation.optional(),
+  /** Which of its versions are kept once it has ended; default `final`. */
+  keep: KeepPolicy.optional(),
   /** Seconds for one answer of the model; default 600. */
   modelTimeoutS: z.number().positive().optional(),
   /** Seconds that a model endpoint may be away, limit the rate or answer garbage before the rollout ends unscored; default 900. */
@@ -224,6 +240,90 @@ export const RolloutStatus = z.object({
 });
 export type RolloutStatus = z.infer<typeof RolloutStatus>;
 
+/** What an exploration may use up, over all of its continuations. */
+export const ExploreLimits = z.object({
+  /** Continuations that run at once. */
+  concurrency: z.number().int().min(1).max(64),
+  /** In all. */
+  maxContinuations: z.number().int().min(1).max(10_000),
+  /** Forks of forks. */
+  maxDepth: z.number().int().min(1).max(100),
+  /** Of all continuations together. */
+  maxCostUsd: z.number().positive().optional(),
+  maxTokens: z.number().int().positive().optional(),
+  /** The first continuation with such a reward ends it; those that still run are cancelled. */
+  stopAtReward: z.number().optional(),
+});
+export type ExploreLimits = z.infer<typeof ExploreLimits>;
+
+/** `flat`: `count` from the chosen step. `tree`: `branch` at each of `depth` levels. `value`: `count` from every `every`-th step. */
+export const StrategyChoice = z.object({
+  name: z.string(),
+  count: z.number().int().min(1).max(1000),
+  depth: z.number().int().min(1).max(100),
+  branch: z.number().int().min(1).max(64),
+  every: z.number().int().min(1).max(1000),
+  /** Where to begin: a step of the root, its last checkpoint, or the one whose value is the least certain. */
+  at: z.union([z.number().int().min(1), z.enum(['last', 'uncertain'])]),
+});
+export type StrategyChoice = z.infer<typeof StrategyChoice>;
+
+/** Of the root rollout or of a continuation, as a strategy sees it. */
+export const ExploreNode = z.object({
+  rolloutId: z.string(),
+  parentRolloutId: z.string().nullable(),
+  /** The step of its parent before which it was forked; null for the root. */
+  step: z.number().nullable(),
+  depth: z.number(),
+  state: z.enum(['running', 'scored', 'unscored', 'cancelled']),
+  reward: z.number().nullable(),
+  /** Steps that can be forked: those that have a checkpoint. Known once it has ended. */
+  checkpoints: z.array(z.number()),
+});
+export type ExploreNode = z.infer<typeof ExploreNode>;
+
+export const ExplorationInput = z.object({
+  exploreId: z.string(),
+  /** Input of the root rollout; what continuations do differently is merged in already. */
+  root: RolloutInput,
+  /** The root as it is now. */
+  rootNode: ExploreNode,
+  strategy: StrategyChoice,
+  limits: ExploreLimits,
+  /** Added to the seed of the k-th continuation. */
+  seed: z.number().int(),
+});
+export type ExplorationInput = z.infer<typeof ExplorationInput>;
+
+export const ExplorationResult = z.object({
+  exploreId: z.string(),
+  /** Mean over the scored continuations; null when none was. */
+  value: z.number().nullable(),
+  best: z.object({ rolloutId: z.string(), reward: z.number() }).nullable(),
+  /** Of each step of the root that was forked: mean reward of what came of it. */
+  values: z.array(
+    z.object({
+      step: z.number(),
+      value: z.number().nullable(),
+      visits: z.number(),
+      scored: z.number(),
+    }),
+  ),
+  scored: z.number(),
+  ended: z.enum(['done', 'stop_reward', 'limit', 'cancelled']),
+  modelCalls: z.number(),
+  rollouts: z.array(
+    z.object({
+      rolloutId: z.string(),
+      parentRolloutId: z.string().nullable(),
+      step: z.number().nullable(),
+      outcome: Outcome,
+      reward: z.number().nullable(),
+    }),
+  ),
+});
+export type ExplorationResult = z.infer<typeof ExplorationResult>;
+
 export const ExploreInput = z.object({
   exploreId: z.string(),
   /** The K continuations, each a full rollout input with `from` set. */
@@ -241,3 +341,32 @@ export const ExploreResult = z.object({
   ),
 });
 export type ExploreResult = z.infer<typeof ExploreResult>;
+
+/** A verdict that was given later, by `regrade`: added to those of its rollout, never put in the place of one. */
+export const Regrade = z.object({
+  rolloutId: z.string(),
+  regradeId: z.string(),
+  /** Null where there was nothing to judge: `why` says so. */
+  verdict: VerdictResult.nullable(),
+  why: z.string().nullable(),
+  verifierDigest: z.string(),
+  at: z.string(),
+  /** The verdict that counts now. */
+  current: z.boolean(),
+});
+export type Regrade = z.infer<typeof Regrade>;
+
+export const RegradeInput = z.object({
+  regradeId: z.string(),
+  /** Each with the task whose verifier judges it: another one than it was run with, where a verifier was given. */
+  rollouts: z.array(z.object({ rolloutId: z.string(), version: z.string(), taskRef: z.string() })),
+  concurrency: z.number().int().min(1).max(64),
+});
+export type RegradeInput = z.infer<typeof RegradeInput>;
+
+export const RegradeResult = z.object({
+  regradeId: z.string(),
+  judged: z.number(),
+  missing: z.number(),
+});
+export type RegradeResult = z.infer<typeof RegradeResult>;

@@ -180,6 +180,17 @@ export const CheckpointPolicy = z.union([
 ]);
 export type CheckpointPolicy = z.infer<typeof CheckpointPolicy>;
 
+/**
+ * How a continuation gets a controller that keeps state in memory. `snapshot`: it starts anew on the forked files. `replay`: the
+ * start is made again, and the recorded tool calls are made again in it, at no model cost. `memory`: forked too, where a target can.
+ */
+export const ContinuationWay = z.enum(['snapshot', 'replay', 'memory']);
+export type ContinuationWay = z.infer<typeof ContinuationWay>;
+
+/** Which of a rollout's versions are kept once it has ended: those of kept verdicts always are. */
+export const KeepPolicy = z.enum(['final', 'all', 'best', 'none']);
+export type KeepPolicy = z.infer<typeof KeepPolicy>;
+
 export const AgentSettings = z.strictObject({
   systemPrompt: z.string().optional(),
   temperature: z.number().min(0).optional(),
@@ -200,6 +211,11 @@ const taskFields = {
   agent: AgentSettings.optional(),
   checkpoints: CheckpointPolicy.optional(),
   onOutcomeUnknown: OutcomeUnknownPolicy.optional(),
+  /** Default `snapshot`; of a HUD task `replay`. */
+  continuation: ContinuationWay.optional(),
+  keep: KeepPolicy.optional(),
+  /** Offers the agent two tools more: `checkpoint`, and `rollback` to one of its own checkpoints. */
+  checkpointTools: z.boolean().optional(),
   setup: z.array(argv).optional(),
   solution: z.array(argv).optional(),
   verifier: Verifier.optional(),

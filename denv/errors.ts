@@ -13,6 +13,7 @@ export const errorTable: Record<ErrorCode, { status: number; retryable: boolean 
   sandbox_gone: { status: 410, retryable: false },
   capability_missing: { status: 422, retryable: false },
   image_not_found: { status: 422, retryable: false },
+  version_in_use: { status: 409, retryable: false },
   files_missing: { status: 422, retryable: false },
   controller_failed: { status: 422, retryable: false },
   rate_limited: { status: 429, retryable: true },

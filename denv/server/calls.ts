@@ -194,7 +194,7 @@ class Calls {
   private async snapshot(
     operation: OperationContext,
     row: SandboxRow,
-    asked: 'before' | 'after' | undefined,
+    asked: 'before' | 'after' | 'changed' | undefined,
     when: 'before' | 'after',
   ): Promise<Snapshots> {
     if (asked !== when) return {};

@@ -53,5 +53,7 @@ export function toVersion(row: VersionRow): Version {
     labels: row.labels,
     pausedMs: row.pausedMs,
     flushMs: row.flushMs,
+    bytes: null,
+    usedBy: [],
   };
 }

@@ -379,6 +379,8 @@ export class FakeDenv {
       labels: {},
       pausedMs: 1,
       flushMs: 1,
+      bytes: null,
+      usedBy: [],
     };
   }
 
