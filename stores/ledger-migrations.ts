@@ -60,6 +60,23 @@ const migrations: string[] = [
     worked_s REAL NOT NULL
   ) STRICT;
   `,
+  `
+  CREATE TABLE regrades (
+    n INTEGER PRIMARY KEY,
+    regrade_id TEXT NOT NULL,
+    rollout_id TEXT NOT NULL,
+    version TEXT NOT NULL,
+    verdict TEXT,
+    counts INTEGER NOT NULL,
+    reward REAL,
+    rewards TEXT NOT NULL,
+    why TEXT,
+    verifier_digest TEXT NOT NULL,
+    at TEXT NOT NULL,
+    UNIQUE (regrade_id, rollout_id)
+  ) STRICT;
+  CREATE INDEX regrades_by_rollout ON regrades (rollout_id, counts, n);
+  `,
 ];
 
 /**

@@ -1,14 +1,16 @@
 import type { SQLOutputValue } from 'node:sqlite';
-import type { RolloutResult } from '../contracts/rollout';
-import type { BatchRow, DeclaredRollout, RolloutRow } from './ledger';
+import type { RolloutResult, VerdictResult } from '../contracts/rollout';
+import type { BatchRow, DeclaredRollout, RegradeRow, RolloutRow } from './ledger';
 
 /** A row as SQLite gives it. */
 export type Row = Record<string, SQLOutputValue>;
 
 export const text = (value: SQLOutputValue | undefined): string =>
   typeof value === 'string' ? value : '';
-const textOrNull = (value: SQLOutputValue | undefined) => (value == null ? null : text(value));
-const numberOrNull = (value: SQLOutputValue | undefined) => (value == null ? null : Number(value));
+export const textOrNull = (value: SQLOutputValue | undefined) =>
+  value == null ? null : text(value);
+export const numberOrNull = (value: SQLOutputValue | undefined) =>
+  value == null ? null : Number(value);
 
 /** Only recordResult writes results, so what is read back has their type. */
 export function parseResult(value: SQLOutputValue | undefined): RolloutResult | null {
@@ -37,6 +39,23 @@ export function toRollout(row: Row): RolloutRow {
     parentRolloutId: textOrNull(row['parent_rollout_id']),
     parentStep: numberOrNull(row['parent_step']),
     result: parseResult(row['result']),
+  };
+}
+
+/** Only recordRegrade writes verdicts and rewards, so what is read back has their types. */
+export function toRegrade(row: Row): RegradeRow {
+  const verdict = textOrNull(row['verdict']);
+  return {
+    regradeId: text(row['regrade_id']),
+    rolloutId: text(row['rollout_id']),
+    version: text(row['version']),
+    verdict: verdict === null ? null : (JSON.parse(verdict) as VerdictResult),
+    reward: numberOrNull(row['reward']),
+    rewards: JSON.parse(text(row['rewards'])) as Record<string, number>,
+    why: textOrNull(row['why']),
+    verifierDigest: text(row['verifier_digest']),
+    at: text(row['at']),
+    current: row['current'] === 1,
   };
 }
 

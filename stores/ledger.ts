@@ -1,4 +1,4 @@
-import type { RolloutResult } from '../contracts/rollout';
+import type { Regrade, RolloutResult } from '../contracts/rollout';
 
 export interface BatchRow {
   batchId: string;
@@ -23,11 +23,39 @@ export interface DeclaredRollout {
 export interface RolloutRow extends DeclaredRollout {
   /** Null while it runs. */
   result: RolloutResult | null;
+  /** The later verdict that counts now, where there is one: `result` is what was recorded first, and stays so. */
+  regraded?: RegradeRow;
 }
+
+/** A verdict given later, and what it makes of its rollout. */
+export interface RegradeRow extends Regrade {
+  /** What was judged, or should have been. */
+  version: string;
+  /** Of the rollout by that verdict: with other graders beside the verifier, combined with what they said. */
+  reward: number | null;
+  rewards: Record<string, number>;
+}
+
+/** What retention needs to know of a rollout. */
+export interface RolloutEnd {
+  rolloutId: string;
+  batchId: string;
+  taskId: string;
+  parentRolloutId: string | null;
+  /** Null while it has no result. */
+  endedAt: string | null;
+  /** The current one. */
+  reward: number | null;
+  /** Versions that its own verdicts judged as its submission, and those that a later verdict judged. */
+  judged: { version: string; verdict: 'reward' | 'refused' | 'none'; later: boolean }[];
+}
+
+/** Rollouts by id, of batches, or that go on from one of these. */
+export type EndFilter = { rolloutIds: string[] } | { batchIds: string[] } | { parents: string[] };
 
 export interface RolloutFilter {
   batchId?: string;
-  /** Ended without a score. */
+  /** Ended without a score, and given none later. */
   unscored?: boolean;
   failureClass?: string;
   parentRolloutId?: string;
@@ -35,7 +63,7 @@ export interface RolloutFilter {
 }
 
 /**
- * Rollouts, attempts, verdicts and usage. Every write is idempotent by its id, and the first recorded result of a rollout
+ * Rollouts, attempts, verdicts given at their end and later, and usage. Every write is idempotent by its id, and the first recorded result of a rollout
  * wins: writing another one leaves the ledger as it was.
  */
 export interface Ledger {
@@ -51,6 +79,16 @@ export interface Ledger {
   rollouts(filter: RolloutFilter): Promise<RolloutRow[]>;
   /** Results of those that have one. */
   results(rolloutIds: string[]): Promise<RolloutResult[]>;
+  /**
+   * Adds a verdict to those of a rollout. Idempotent: the first recorded one of a regrade and a rollout wins. The newest one with
+   * a verdict is the rollout's current one; the rollout's own result is never changed.
+   * @returns what the ledger now holds
+   */
+  recordRegrade(regrade: Omit<RegradeRow, 'current'>): Promise<RegradeRow>;
+  /** In the order in which they were recorded. */
+  regrades(of: { regradeId: string } | { rolloutId: string }): Promise<RegradeRow[]>;
+  /** For retention: small rows, whatever the results hold. */
+  ends(filter: EndFilter): Promise<RolloutEnd[]>;
   close(): Promise<void>;
 }
 

@@ -6,6 +6,8 @@ import type { RolloutResult } from '../contracts/rollout';
 import { KeyConflictError } from './ledger';
 import type { BatchRow, DeclaredRollout, Ledger } from './ledger';
 import { migrate } from './ledger-migrations';
+import { neverRegraded, sqliteRegrades, withRegraded } from './sqlite-regrades';
+import { sqliteEnds } from './sqlite-ends';
 import { declaredOf, parseResult, text, toBatch, toRollout } from './ledger-rows';
 
 /**
@@ -120,6 +122,9 @@ export async function openLedger(path: string): Promise<Ledger> {
   }
 
   return {
+    ...sqliteRegrades(db, insert),
+    ...sqliteEnds(db),
+
     async declareBatch(batch, rollouts) {
       transaction(() => {
         assertSameBatch(batch, rollouts);
@@ -170,7 +175,7 @@ export async function openLedger(path: string): Promise<Ledger> {
 
     async rollout(rolloutId) {
       const row = one('SELECT * FROM rollouts WHERE rollout_id = ?', rolloutId);
-      return row === undefined ? null : toRollout(row);
+      return row === undefined ? null : (withRegraded(db, [toRollout(row)])[0] ?? null);
     },
 
     async rollouts(filter) {
@@ -181,7 +186,7 @@ export async function openLedger(path: string): Promise<Ledger> {
         values.push(value);
       };
       if (filter.batchId !== undefined) add('batch_id = ?', filter.batchId);
-      if (filter.unscored) add('outcome = ?', 'unscored');
+      if (filter.unscored) add(`outcome = ? AND ${neverRegraded}`, 'unscored');
       if (filter.failureClass !== undefined) add('failure_class = ?', filter.failureClass);
       if (filter.parentRolloutId !== undefined)
         add('parent_rollout_id = ?', filter.parentRolloutId);
@@ -192,7 +197,7 @@ export async function openLedger(path: string): Promise<Ledger> {
         ...values,
         filter.limit ?? -1,
       );
-      return rows.map(toRollout);
+      return withRegraded(db, rows.map(toRollout));
     },
 
     async results(rolloutIds) {

@@ -31,6 +31,9 @@ export function activityBench(say: ConstructorParameters<typeof FakeModel>[0] = 
     rollout: () => Promise.resolve(null),
     rollouts: () => Promise.resolve([]),
     results: (ids) => Promise.resolve(ids.flatMap((id) => results.get(id) ?? [])),
+    recordRegrade: (regrade) => Promise.resolve({ ...regrade, current: false }),
+    regrades: () => Promise.resolve([]),
+    ends: () => Promise.resolve([]),
     close: () => Promise.resolve(),
   };
   const make = () => {
