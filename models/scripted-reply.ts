@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import type { Script, ScriptedReply, ScriptEntry } from './scripted-script';
+import { choiceOf } from './scripted-policy';
+import type { Script, ScriptedPolicy, ScriptedReply, ScriptEntry } from './scripted-script';
 import { logprobsOf, promptTokens, replyTokens } from './scripted-tokens';
 
 const Part = z.looseObject({ type: z.string(), text: z.string().optional() });
@@ -40,9 +41,32 @@ export function chooseReply(script: Script, request: ChatRequest): Choice {
       message: `no entry of the script matches ${JSON.stringify(prompt.slice(0, 120))}; it has ${known}`,
     };
   }
-  const ways = [entry.replies, ...(entry.variants ?? []).map((variant) => variant.replies)];
-  const replies = ways[Math.abs(request.seed ?? 0) % ways.length] ?? entry.replies;
   const step = request.messages.filter((message) => message.role === 'assistant').length;
+  return entry.policy
+    ? chosenBy(entry, entry.policy, request, step)
+    : nextOf(entry, request.seed ?? 0, prompt, step);
+}
+
+function chosenBy(
+  entry: ScriptEntry,
+  policy: ScriptedPolicy,
+  { messages, seed }: ChatRequest,
+  step: number,
+): Choice {
+  const last = messages.findLastIndex(({ role }) => role === 'assistant');
+  const seen = messages
+    .slice(last + 1)
+    .map(textOf)
+    .join('\n');
+  const said = messages.map(spokenOf).map(({ role, text }) => `${role}\0${text}`);
+  const reply = choiceOf(policy, { seed: seed ?? 0, said, seen });
+  if (reply) return { kind: 'reply', entry, reply, step };
+  const message = `the policy of ${JSON.stringify(entry.when)} has no state for ${JSON.stringify(seen.slice(0, 120))}`;
+  return { kind: 'nothing', entry, message };
+}
+
+function nextOf(entry: ScriptEntry, seed: number, prompt: string, step: number): Choice {
+  const replies = wayOf(entry, seed);
   const reply = replies[step];
   if (reply?.solve) {
     const text = sumIn(prompt);
@@ -56,6 +80,11 @@ export function chooseReply(script: Script, request: ChatRequest): Choice {
     entry,
     message: `script ran out of replies: ${JSON.stringify(entry.when)} has ${replies.length}, and reply ${step} was asked for`,
   };
+}
+
+function wayOf({ replies = [], variants = [] }: ScriptEntry, seed: number): ScriptedReply[] {
+  const ways = [replies, ...variants.map((variant) => variant.replies)];
+  return ways[Math.abs(seed) % ways.length] ?? replies;
 }
 
 /**

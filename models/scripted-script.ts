@@ -13,6 +13,19 @@ import { z } from 'zod';
  *   - when: Use the bump tool
  *     replies: [{toolCalls: [{name: bump, arguments: {by: 3}}], resplit: true}, {text: done}]
  * ```
+ *
+ * With `policy` in place of `replies` it chooses by weight, depending on what it was shown last; the seed of the request decides
+ * (see `choiceOf`). What no state is for is answered 500.
+ *
+ * ```yaml
+ *   - when: Find the way out
+ *     policy:
+ *       - seen: a bright stair and a dark crack
+ *         choices:
+ *           - {weight: 3, reply: {text: Up, to the light., toolCalls: [{name: go, arguments: {way: stair}}]}}
+ *           - {weight: 1, reply: {toolCalls: [{name: go, arguments: {way: crack}}]}}
+ *       - {seen: You are outside, choices: [{weight: 1, reply: {text: Out.}}]}
+ * ```
  */
 
 const ScriptedToolCall = z
@@ -56,12 +69,33 @@ export type ScriptedReply = z.infer<typeof ScriptedReply>;
 
 const replies = z.array(ScriptedReply).min(1);
 
-export const ScriptEntry = z.strictObject({
-  when: z.string().min(1),
-  replies,
-  /** Other ways it may go: a request with seed s gets way s modulo their number, `replies` being way 0. */
-  variants: z.array(z.strictObject({ replies })).optional(),
-});
+export const ScriptedPolicy = z
+  .array(
+    z.strictObject({
+      seen: z.string().min(1),
+      choices: z
+        .array(z.strictObject({ weight: z.number().positive(), reply: ScriptedReply }))
+        .min(1),
+    }),
+  )
+  .min(1);
+export type ScriptedPolicy = z.infer<typeof ScriptedPolicy>;
+
+/** Exactly one of `replies` and `policy`. */
+export const ScriptEntry = z
+  .strictObject({
+    when: z.string().min(1),
+    replies: replies.optional(),
+    /** Other ways it may go: a request with seed s gets way s modulo their number, `replies` being way 0. */
+    variants: z.array(z.strictObject({ replies })).optional(),
+    policy: ScriptedPolicy.optional(),
+  })
+  .refine((entry) => (entry.replies === undefined) !== (entry.policy === undefined), {
+    message: 'give exactly one of `replies` and `policy`',
+  })
+  .refine((entry) => entry.variants === undefined || entry.policy === undefined, {
+    message: '`variants` are of `replies`, and not of a `policy`',
+  });
 export type ScriptEntry = z.infer<typeof ScriptEntry>;
 
 export const Script = z.strictObject({ entries: z.array(ScriptEntry).min(1) });

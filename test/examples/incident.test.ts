@@ -198,7 +198,7 @@ describe.each([
 
   test('ends each way with a reply that calls no tool', () => {
     for (const entry of script.entries) {
-      for (const { replies } of [entry, ...(entry.variants ?? [])]) {
+      for (const { replies = [] } of [entry, ...(entry.variants ?? [])]) {
         expect(replies.map((reply) => reply.toolCalls === undefined)).toEqual(
           replies.map((_, n) => n === replies.length - 1),
         );

@@ -19,6 +19,19 @@ const script = {
     { when: 'busy', replies: [{ status: 429, retryAfterS: 7 }] },
     { when: 'noise', replies: [{ body: '<html>' }] },
     { when: 'What is', replies: [{ solve: 'sum' as const }] },
+    {
+      when: 'Toss',
+      policy: [
+        {
+          seen: 'coin',
+          choices: [
+            { weight: 3, reply: { text: 'heads' } },
+            { weight: 1, reply: { text: 'tails' } },
+          ],
+        },
+        { seen: 'edge', choices: [{ weight: 1, reply: { text: 'Neither.' } }] },
+      ],
+    },
   ],
 };
 
@@ -141,6 +154,54 @@ describe('startScripted', () => {
     ]);
   });
 
+  describe('with a policy', () => {
+    const toss = async (seed: number, ...more: object[]) => {
+      const body = await json(await ask([user('Toss a coin.'), ...more], { seed }));
+      return body.choices[0]?.message.content;
+    };
+    const seeds = Array.from({ length: 200 }, (_, seed) => seed);
+
+    test('chooses by weight, and for one seed always alike', async () => {
+      const once = await Promise.all(seeds.map((seed) => toss(seed)));
+      const again = await Promise.all(seeds.map((seed) => toss(seed)));
+
+      const heads = once.filter((text) => text === 'heads').length;
+      expect([heads > 125, heads < 175]).toEqual([true, true]);
+      expect(again).toEqual(once);
+    });
+
+    test('chooses anew at each step of a conversation', async () => {
+      const further = [{ role: 'assistant', content: 'heads' }, user('Another coin.')];
+
+      const pairs = await Promise.all(
+        seeds
+          .slice(0, 40)
+          .map(async (seed) => `${await toss(seed)} ${await toss(seed, ...further)}`),
+      );
+
+      expect(new Set(pairs)).toEqual(
+        new Set(['heads heads', 'heads tails', 'tails heads', 'tails tails']),
+      );
+    });
+
+    test('goes by what it was shown last', async () => {
+      const shown = { role: 'tool', content: 'It stands on its edge.' };
+
+      await expect(toss(1, said, shown)).resolves.toBe('Neither.');
+    });
+
+    test('says so when it has no state for that', async () => {
+      const shown = { role: 'tool', content: 'It is gone.' };
+
+      const response = await ask([user('Toss a coin.'), said, shown]);
+
+      expect([response.status, (await json(response)).error.message]).toEqual([
+        500,
+        'the policy of "Toss" has no state for "It is gone."',
+      ]);
+    });
+  });
+
   test('says so when an entry has no further reply', async () => {
     const response = await ask([user('the shop'), said, said, said]);
 
@@ -155,7 +216,7 @@ describe('startScripted', () => {
 
     expect(response.status).toBe(500);
     expect((await json(response)).error.message).toBe(
-      'no entry of the script matches "Sing."; it has "the shop", "slow", "busy", "noise", "What is"',
+      'no entry of the script matches "Sing."; it has "the shop", "slow", "busy", "noise", "What is", "Toss"',
     );
   });
 
@@ -269,6 +330,15 @@ describe('readScript', () => {
         ],
       },
       'entries[0].replies[0].toolCalls[0]: give `arguments` or `rawArguments`, not both',
+    ],
+    [{ entries: [{ when: 'a' }] }, 'entries[0]: give exactly one of `replies` and `policy`'],
+    [
+      {
+        entries: [
+          { when: 'a', policy: [{ seen: 'b', choices: [{ weight: 0, reply: { text: 'c' } }] }] },
+        ],
+      },
+      'entries[0].policy[0].choices[0].weight: Too small: expected number to be >0',
     ],
     [
       { entries: [{ when: 'a', replies: [{ text: '5', solve: 'sum' }] }] },
