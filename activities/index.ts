@@ -5,6 +5,7 @@ import { hudActivities } from './hud';
 import { judgeActivities } from './judge';
 import type { Dependencies } from './parts';
 import { recordActivities } from './records';
+import { regradeActivities } from './regrade';
 import { sandboxActivities } from './sandboxes';
 import { stepActivities } from './step';
 import { toolActivities } from './tools';
@@ -25,6 +26,7 @@ export function createActivities(dependencies: Dependencies) {
     ...graderActivities(parts),
     ...judgeActivities(parts),
     ...recordActivities(parts),
+    ...regradeActivities(parts),
   };
 }
 

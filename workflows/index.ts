@@ -1,3 +1,4 @@
 export { batch } from './batch';
 export { explore } from './explore';
+export { regrade } from './regrade';
 export { rollout } from './rollout';

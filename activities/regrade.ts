@@ -1,0 +1,62 @@
+import { PackedTask } from '../contracts/task';
+import type { GradeResult, VerdictResult } from '../contracts/rollout';
+import { sha256 } from './documents';
+import { FoundError } from './failures';
+import { activity } from './heartbeat';
+import type { Parts } from './parts';
+import { factsOf } from './task-facts';
+import type { GradingFacts } from './task-facts';
+
+/** What a rollout's reward is made of, beside the verdict that is given anew. */
+export interface RegradeFacts {
+  verifyTimeoutS: number;
+  verifierDigest: string;
+  /** Left out where the verifier alone gives the reward. */
+  grading?: GradingFacts;
+  /** What the other graders said when the rollout ended: they are not asked again. */
+  grades: GradeResult[];
+}
+
+/** A judgement, to be recorded. */
+export interface RegradeRecord {
+  regradeId: string;
+  rolloutId: string;
+  version: string;
+  verdict: VerdictResult | null;
+  reward: number | null;
+  rewards: Record<string, number>;
+  why: string | null;
+  verifierDigest: string;
+  at: string;
+}
+
+export function regradeActivities({ documents, ledger }: Parts) {
+  return {
+    /** Reads what a judgement needs: of the task that judges, and of the rollout's own result. */
+    readRegradeFacts: activity(
+      async (input: { rolloutId: string; taskRef: string }): Promise<RegradeFacts> => {
+        const { task, verifierFiles } = await documents.get(PackedTask, input.taskRef);
+        if (!task.verifier) {
+          throw new FoundError('InvalidRequest', `task ${task.id} has no verifier`);
+        }
+        const row = await ledger.rollout(input.rolloutId);
+        if (!row?.result) {
+          throw new FoundError('InvalidRequest', `the ledger has no result of ${input.rolloutId}`);
+        }
+        const { verifyTimeoutS, grading } = factsOf(task);
+        return {
+          verifyTimeoutS,
+          verifierDigest: `sha256:${sha256(JSON.stringify([task.verifier, verifierFiles]))}`,
+          ...(grading ? { grading } : {}),
+          grades: row.result.grades.filter(({ kind }) => kind !== 'verify'),
+        };
+      },
+    ),
+
+    /** Adds a judgement to those of its rollout. Idempotent: the first recorded one of a regrade and a rollout stays. */
+    recordRegrade: activity(async (record: RegradeRecord): Promise<{ judged: boolean }> => {
+      const { verdict, reward } = await ledger.recordRegrade(record);
+      return { judged: verdict !== null && verdict.verdict !== 'none' && reward !== null };
+    }),
+  };
+}
