@@ -57,20 +57,24 @@ export async function demo(
     say(`three continuations of ${parent.rolloutId}, from before its step ${exploredStep}`);
     const { exploreId } = await startExploration(rollouts, {
       rolloutId: parent.rolloutId,
-      step: exploredStep,
-      count: 3,
+      strategy: { name: 'flat', count: 3, depth: 1, branch: 1, every: 1, at: exploredStep },
+      limits: { concurrency: 3, maxContinuations: 3, maxDepth: 1 },
+      changes: {},
+      seed: 0,
+      priceFile: settings.paths.prices,
     });
     const cancel = (): void => void cancelExploration(rollouts, exploreId).catch(say);
     stopping.addEventListener('abort', cancel);
-    const { explored, results } = await awaitExploration(rollouts, exploreId);
+    const explored = await awaitExploration(rollouts, exploreId);
+    const ids = explored.rollouts.map(({ rolloutId }) => rolloutId);
     const explore = {
       exploreId,
       parentRolloutId: parent.rolloutId,
       step: exploredStep,
       value: explored.value,
-      rollouts: results.map(summaryOf),
+      rollouts: (await rollouts.ledger.results(ids)).map(summaryOf),
     };
-    return { ...report, explore, sandboxesLeft: await sandboxesLeft(stack, report) };
+    return { ...report, explore, sandboxesLeft: await sandboxesLeft(stack, report.rollouts) };
   } finally {
     await model.close();
   }

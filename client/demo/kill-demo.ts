@@ -55,7 +55,7 @@ export async function killDemo(
       modelCallsRepeated: model.stats().requests - accounted,
       modelCallsReissued,
       toolEffectsRepeated: await repeatedEffects(stack, report),
-      sandboxesLeft: await sandboxesLeft(stack, report),
+      sandboxesLeft: await sandboxesLeft(stack, report.rollouts),
       kills,
     };
   } finally {

@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { BatchReport } from '../../contracts/batch';
 import type { DemoStack } from './stack';
 
 const patienceMs = 30_000;
@@ -8,8 +7,11 @@ const patienceMs = 30_000;
  * Sandboxes that live once everything has ended, as `GET /v1/envs` tells: all of them on a stack of our own, else those of
  * these rollouts. A rollout records its result before it removes its sandbox, so the last ones get a moment to go.
  */
-export async function sandboxesLeft(stack: DemoStack, report: BatchReport): Promise<number> {
-  const ours = report.rollouts.map(({ rolloutId }) => rolloutId);
+export async function sandboxesLeft(
+  stack: DemoStack,
+  rollouts: { rolloutId: string }[],
+): Promise<number> {
+  const ours = rollouts.map(({ rolloutId }) => rolloutId);
   const belongs = (labels: Record<string, string>) =>
     stack.own || ours.some((id) => labels['rolloutId']?.startsWith(id));
   const until = Date.now() + patienceMs;

@@ -1,4 +1,7 @@
 import type { BatchReport } from '../../contracts/batch';
+import type { RolloutInput } from '../../contracts/rollout';
+import { PackedTask } from '../../contracts/task';
+import { identityOf } from '../../tasks/identity';
 import { loadTaskset } from '../../tasks/rows';
 import { planBatch } from '../plan';
 import { formatReward } from '../report';
@@ -14,6 +17,12 @@ export interface TasksetRun {
   baseUrl: string;
   group: number;
   concurrency: number;
+  /** Of the first of a group; each further one has the next. Without, all ask the model alike. */
+  seed?: number;
+  /** One such reward is enough: the rest is cancelled. */
+  stopAtReward?: number;
+  /** Says only every so manieth result. */
+  sayEvery?: number;
 }
 
 /**
@@ -45,6 +54,7 @@ export async function runTaskset(
       priceFile: settings.paths.prices,
     },
   );
+  if (run.seed !== undefined) plan.rollouts = await seeded(rollouts, plan.rollouts, run.seed);
   await startBatch(rollouts, plan, run.concurrency);
   say(`batch ${run.batchId}: ${plan.rollouts.length} rollouts, ${run.concurrency} at once`);
   const cancel = (): void => {
@@ -54,6 +64,8 @@ export async function runTaskset(
   if (stopping.aborted) cancel();
   const report = await watchBatch(rollouts, run.batchId, {
     onResult({ taskId, index, reward }, { ended, declared }) {
+      if (reward !== null && reward >= (run.stopAtReward ?? Infinity)) cancel();
+      if (ended % (run.sayEvery ?? 1) !== 0) return;
       const said = reward === null ? 'no reward' : `reward ${formatReward(reward)}`;
       say(`[${ended}/${declared}] ${taskId}/${index} ${said}`);
     },
@@ -61,6 +73,32 @@ export async function runTaskset(
   });
   stopping.throwIfAborted();
   return report;
+}
+
+/** The same rollouts, each with a seed of its own. */
+async function seeded(
+  { blobs }: DemoStack['rollouts'],
+  inputs: RolloutInput[],
+  first: number,
+): Promise<RolloutInput[]> {
+  const digests = new Map<string, string>();
+  const digestOf = async (taskRef: string): Promise<string> => {
+    const known = digests.get(taskRef);
+    if (known !== undefined) return known;
+    const { digest } = PackedTask.parse(JSON.parse((await blobs.get(taskRef)).toString()));
+    digests.set(taskRef, digest);
+    return digest;
+  };
+  return Promise.all(
+    inputs.map(async (input) => {
+      const { agent, limits, index } = input;
+      const settings = { ...input.model.settings, seed: first + index };
+      const model = { ...input.model, settings };
+      const taskDigest = await digestOf(input.taskRef);
+      const meaning = { taskDigest, agent, model: model.name, settings, limits, index };
+      return { ...input, model, identity: identityOf(meaning) };
+    }),
+  );
 }
 
 /** As in `demo-1129-1834-07`: unique enough for one home, and short enough to type. */
