@@ -15,6 +15,8 @@ import {
   TargetList,
   VerifyReply,
   Version,
+  VersionDiff,
+  VersionList,
 } from '../contracts/denv';
 import type {
   CallRequest,
@@ -22,6 +24,7 @@ import type {
   ExecRequest,
   ForkRequest,
   RenewRequest,
+  RetainRequest,
   SnapshotRequest,
   VerifyRequest,
 } from '../contracts/denv';
@@ -53,7 +56,24 @@ export interface DenvClient {
     request: VerifyRequest,
     options: KeyedOptions,
   ): Promise<VerifyReply>;
-  getVersion(versionId: string): Promise<Version>;
+  /** `size`: also what it alone holds on disk, which is measured now. */
+  getVersion(versionId: string, options?: { size?: boolean }): Promise<Version>;
+  /** Versions taken of sandboxes, by their labels and by what they were taken of; oldest first. */
+  listVersions(filter?: VersionFilter): Promise<VersionList>;
+  /**
+   * Success when it is gone, also when it was never there.
+   * @throws DenvError version_in_use, with `usedBy` in its details, while a sandbox made from it lives or an operation needs it
+   */
+  deleteVersion(versionId: string): Promise<void>;
+  /** Moves the end of its retention. Idempotent. */
+  retainVersion(versionId: string, request: RetainRequest): Promise<Version>;
+  /** Files that differ, `a` being what was before. */
+  diffVersions(a: string, b: string): Promise<VersionDiff>;
+  /**
+   * A file of the frozen tree. No link is followed.
+   * @throws DenvError invalid_request when it is not there, not a regular file, or larger than 64 MiB
+   */
+  readVersionFile(versionId: string, path: string): Promise<Buffer>;
   renew(sandboxId: string, request: RenewRequest): Promise<Sandbox>;
   /** Success when it is gone, also when it was never there: a create of that id that comes later answers 410. */
   deleteSandbox(sandboxId: string, options?: { signal?: AbortSignal }): Promise<void>;
@@ -74,6 +94,14 @@ export interface DenvClient {
   health(): Promise<Health>;
 }
 
+export interface VersionFilter {
+  owner?: string;
+  rolloutId?: string;
+  sandbox?: string;
+  /** Also what each of them alone holds on disk, which is measured now. */
+  size?: boolean;
+}
+
 export interface DenvClientSettings {
   /** Base address, as in `http://127.0.0.1:7300`. */
   server: string;
@@ -90,6 +118,8 @@ const DEFAULT_TIMEOUT_S = 60;
 const DELETE_TIMEOUT_S = 180;
 const FILES_TIMEOUT_S = 360;
 const TREE_TIMEOUT_S = 1800;
+/** For what reads through whole trees. */
+const WALK_TIMEOUT_S = 300;
 const treeType = 'application/x-tar';
 
 interface RequestInput {
@@ -217,8 +247,7 @@ export function createDenvClient(settings: DenvClientSettings): DenvClient {
   const client: DenvClient = {
     createSandbox: (body, options) => keyed(Sandbox, '/v1/sandboxes', body, options),
     async listSandboxes(filter = {}) {
-      const query = new URLSearchParams(Object.entries(filter).filter(([, v]) => v !== undefined));
-      return json(SandboxList, await request('GET', `/v1/envs?${query}`));
+      return json(SandboxList, await request('GET', `/v1/envs?${queryOf(filter)}`));
     },
     getSandbox: async (id) => json(Sandbox, await request('GET', env(id))),
     exec: (id, body, options) => keyed(ExecReply, `${env(id)}/exec`, body, options),
@@ -233,7 +262,29 @@ export function createDenvClient(settings: DenvClientSettings): DenvClient {
     verify: (id, body, options) => keyed(VerifyReply, `${env(id)}/verify`, body, options),
     verifyVersion: (id, body, options) =>
       keyed(VerifyReply, `${version(id)}/verify`, body, options),
-    getVersion: async (id) => json(Version, await request('GET', version(id))),
+    async getVersion(id, { size = false } = {}) {
+      const path = `${version(id)}${size ? '?size=1' : ''}`;
+      return json(Version, await request('GET', path, { timeoutS: WALK_TIMEOUT_S }));
+    },
+    async listVersions({ size = false, ...filter } = {}) {
+      const query = queryOf({ ...filter, size: size ? '1' : undefined });
+      const path = `/v1/versions?${query}`;
+      return json(VersionList, await request('GET', path, { timeoutS: WALK_TIMEOUT_S }));
+    },
+    async deleteVersion(id) {
+      await request('DELETE', version(id), { timeoutS: DELETE_TIMEOUT_S });
+    },
+    retainVersion: async (id, body) =>
+      json(Version, await request('POST', `${version(id)}/retain`, { body })),
+    async diffVersions(a, b) {
+      const path = `${version(a)}/diff/${encodeURIComponent(b)}`;
+      return json(VersionDiff, await request('GET', path, { timeoutS: WALK_TIMEOUT_S }));
+    },
+    async readVersionFile(id, path) {
+      const at = `${version(id)}/files?path=${encodeURIComponent(path)}`;
+      const response = await request('GET', at, { timeoutS: FILES_TIMEOUT_S });
+      return Buffer.from(await response.arrayBuffer());
+    },
     renew: async (id, body) => json(Sandbox, await request('POST', `${env(id)}/renew`, { body })),
     async deleteSandbox(id, options = {}) {
       await request('DELETE', env(id), { signal: options.signal, timeoutS: DELETE_TIMEOUT_S });
@@ -255,6 +306,11 @@ export function createDenvClient(settings: DenvClientSettings): DenvClient {
     health: async () => json(Health, await request('GET', '/healthz')),
   };
   return client;
+}
+
+function queryOf(filter: Record<string, string | undefined>): URLSearchParams {
+  const given = Object.entries(filter).filter((entry): entry is [string, string] => !!entry[1]);
+  return new URLSearchParams(given);
 }
 
 function payloadOf({ tar, raw, body }: RequestInput): {

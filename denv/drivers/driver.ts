@@ -53,9 +53,25 @@ export interface SandboxDriver {
     versionId: string,
     options: { stop: boolean },
   ): Promise<SnapshotTimings>;
+  /**
+   * Whether anything in the sandbox's tree has changed since it was `since`, which it was made from or which was taken of it.
+   * Whatever was written before this is asked counts; in doubt the answer is yes.
+   */
+  changedSince(
+    sandboxId: string,
+    since: TreeName,
+  ): Promise<{ changed: boolean; flushMs: number | null }>;
   hasVersion(versionId: string): Promise<boolean>;
   removeVersion(versionId: string): Promise<void>;
   listVersions(): Promise<string[]>;
+  /** Bytes of file content on disk that no other tree shares; null when it cannot be told. */
+  versionBytes(versionId: string): Promise<number | null>;
+  /**
+   * Files that differ between two frozen trees, by content, in the order of their paths: at most `limit` of them, and how many
+   * more there are. No link is followed.
+   * @throws DenvError invalid_request when they are too large to be compared in reasonable time
+   */
+  diff(a: TreeName, b: TreeName, limit: number): Promise<TreeDiff>;
   /** Host path of the frozen tree, root-only, for the collector. Nothing may be written there. */
   versionPath(versionId: string): string;
   /** The same for a base tree: an image's untouched start version. */
@@ -73,11 +89,7 @@ export interface SandboxDriver {
    * Starts one exec on streams of this process, and so for as long as it lives.
    * @throws DenvError sandbox_stopped
    */
-  attachExec(
-    sandboxId: string,
-    execId: string,
-    spec: Omit<ExecSpec, 'stdin'>,
-  ): Promise<AttachedExec>;
+  attachExec(sandboxId: string, execId: string, spec: AttachSpec): Promise<AttachedExec>;
 
   /** A TCP connection to a port inside the sandbox. */
   connect(sandboxId: string, port: number): Promise<Socket>;
@@ -108,10 +120,18 @@ export interface FileArchive {
   open: () => Readable;
 }
 
+/** A frozen tree: that of an image, or a version. */
+export type TreeName = { kind: 'base'; base: string } | { kind: 'version'; versionId: string };
+
+export interface TreeDiff {
+  files: { path: string; change: 'added' | 'removed' | 'changed'; bytes: number }[];
+  more: number;
+}
+
 export interface SandboxSpec {
   sandboxId: string;
-  /** A base tree, or a version to go on from. */
-  from: { kind: 'base'; base: string } | { kind: 'version'; versionId: string };
+  /** What to go on from. */
+  from: TreeName;
   /** The image below, for trees that need binds of the host. */
   image: ImageSource;
   caps: { cpus: number; memoryMb: number; pids: number };
@@ -138,6 +158,16 @@ export interface ExecSpec {
   env: Record<string, string>;
   /** Finite input; `pipe` keeps stdin open for `ExecHandle.write`; null is an empty stdin. */
   stdin: Buffer | 'pipe' | null;
+}
+
+export interface AttachSpec extends Omit<ExecSpec, 'stdin'> {
+  /** A terminal of that size, which all three streams are: what is written to it comes out of stdout. */
+  tty?: TerminalSize;
+}
+
+export interface TerminalSize {
+  cols: number;
+  rows: number;
 }
 
 export type ExecEnd =
@@ -170,6 +200,8 @@ export interface AttachedExec {
   stdin: Writable;
   stdout: Readable;
   stderr: Readable;
+  /** Gives its terminal another size. Only with `tty`. */
+  resize?: (size: TerminalSize) => void;
   /** Resolves at the end of the main process; the streams may still hold its last words. */
   ended(): Promise<ExecEnd>;
   /** Kills whatever is left of its tree, and removes all traces. To be called in any case. */

@@ -19,8 +19,10 @@ import { authorize, filesQuery, keyOf, parse, waitOf, within } from './http';
 import type { Lifecycle } from './lifecycle';
 import type { Preparation } from './preparation';
 import type { Sandboxes } from './sandboxes';
-import { toSandbox, toVersion } from './views';
+import { toSandbox } from './views';
 import type { Verify } from './verify';
+import { addVersionRoutes } from './version-routes';
+import type { Versions } from './versions';
 
 export const API_VERSION = '1';
 const DEFAULT_WAIT_S = 30;
@@ -32,6 +34,7 @@ export interface AppParts {
   preparation: Preparation;
   verify: Verify;
   files: Files;
+  versions: Versions;
 }
 
 /** The API as a function of requests: routes, parsing and error bodies, no socket. */
@@ -185,9 +188,7 @@ export function createApp(parts: AppParts): { fetch(request: Request): Promise<R
       });
     });
   }
-  app.get('/v1/versions/:id', (c) =>
-    Response.json(toVersion(sandboxes.version(c.req.param('id')))),
-  );
+  addVersionRoutes(app, parts.versions);
 
   app.post('/v1/envs/:id/renew', async (c) => {
     const { leaseS } = await parse(RenewRequest, c);

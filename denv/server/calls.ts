@@ -34,6 +34,7 @@ interface Snapshots {
   version?: string;
   snapshotS?: number;
   flushS?: number;
+  unchanged?: boolean;
 }
 
 /** Commands and controller calls: keyed work on a running sandbox, with a snapshot before or after it in the same key. */
@@ -194,26 +195,37 @@ class Calls {
   private async snapshot(
     operation: OperationContext,
     row: SandboxRow,
-    asked: 'before' | 'after' | 'changed' | undefined,
+    asked: ParsedExecRequest['snapshot'],
     when: 'before' | 'after',
   ): Promise<Snapshots> {
-    if (asked !== when) return {};
+    if (asked === undefined || (asked === 'after') !== (when === 'after')) return {};
+    const known = operation.phase['snapshot'];
+    // An earlier server process came further than this: what the call has done since is no part of it.
+    if (known !== undefined) return known as Snapshots; // written below
     const startedAt = Date.now();
-    let version;
+    let found;
     try {
       // A sandbox that has stopped can be snapshotted, but the call that this is for cannot be made.
       if (when === 'before' && !operation.resumed) this.sandboxes.running(row.id);
-      version = await this.sandboxes.takeVersion(row, operation.key, { stop: false });
+      found = await this.take(row, operation.key, asked === 'changed');
     } catch (error) {
       const retryable = !(error instanceof DenvError) || error.retryable;
       throw when === 'before' && retryable ? new RolledBack(error) : error;
     }
-    operation.setPhaseRelaxed({ version: version.id });
-    return {
-      version: version.id,
+    const snapshot = {
+      version: found.version.id,
       snapshotS: (Date.now() - startedAt) / 1000,
-      flushS: (version.flushMs ?? 0) / 1000,
+      flushS: found.flushMs / 1000,
+      ...(asked === 'changed' ? { unchanged: found.unchanged } : {}),
     };
+    operation.setPhaseRelaxed({ version: found.version.id, snapshot });
+    return snapshot;
+  }
+
+  private async take(row: SandboxRow, key: string, onlyIfChanged: boolean) {
+    if (onlyIfChanged) return this.sandboxes.takeIfChanged(row, key);
+    const version = await this.sandboxes.takeVersion(row, key, { stop: false });
+    return { version, unchanged: false, flushMs: version.flushMs ?? 0 };
   }
 }
 

@@ -49,6 +49,8 @@ export interface SandboxRow {
   state: 'creating' | 'running' | 'stopped' | 'deleting' | 'deleted';
   spec: RuntimeSpec;
   version: string;
+  /** The last version that was taken of it, or that it was found to be the same as. */
+  lastVersion?: string;
   forkedFrom: { sandbox: string | null; version: string } | null;
   labels: Labels;
   createdAt: number;

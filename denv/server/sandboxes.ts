@@ -4,7 +4,7 @@ import { versionIdOf } from '../ids';
 import type { ServerContext } from './context';
 import { afterUndo } from './operations';
 import type { SandboxRow, VersionRow } from './rows';
-import { stoppedError, toVersion } from './views';
+import { stoppedError, toVersion, treeName } from './views';
 
 /**
  * Who exists, in what state, forked from what, until when. Rows are kept in memory and written through to the journal;
@@ -135,40 +135,86 @@ export class Sandboxes {
     key: string,
     options: { stop: boolean; labels?: Labels; retentionS?: number },
   ): Promise<VersionRow> {
+    return this.locked(row.id, () => this.take(row, key, options));
+  }
+
+  /**
+   * The same for a tree that has changed since its last version; where it has not, that one, kept for as long as a new one
+   * would be. `flushMs`: all that was spent on writing out what was dirty, for the look at it too.
+   */
+  async takeIfChanged(
+    row: SandboxRow,
+    key: string,
+  ): Promise<{ version: VersionRow; unchanged: boolean; flushMs: number }> {
+    return this.locked(row.id, async () => {
+      const { version: last, flushMs } = await this.lastIfUnchanged(row, key);
+      if (last) return { version: last, unchanged: true, flushMs };
+      const version = await this.take(row, key, { stop: false });
+      return { version, unchanged: false, flushMs: flushMs + (version.flushMs ?? 0) };
+    });
+  }
+
+  private async lastIfUnchanged(
+    row: SandboxRow,
+    key: string,
+  ): Promise<{ version: VersionRow | null; flushMs: number }> {
+    const { driver, journal, settings } = this.context;
+    const id = versionIdOf(key);
+    const nothing = { version: null, flushMs: 0 };
+    // One that an earlier try took under this key is the answer to it.
+    if (journal.version(id) || (await driver.hasVersion(id))) return nothing;
+    const last = journal.version(row.lastVersion ?? row.version);
+    if (!last) return nothing;
+    const { changed, flushMs } = await driver.changedSince(row.id, treeName(last));
+    const spent = { flushMs: flushMs ?? 0 };
+    // It may have been dropped meanwhile.
+    if (changed || !journal.version(last.id)) return { ...nothing, ...spent };
+    const retainUntil = Date.now() + settings.versionRetentionS * 1000;
+    const version = { ...last, retainUntil: Math.max(last.retainUntil, retainUntil) };
+    journal.relaxed(() => journal.putVersion(version));
+    return { version, ...spent };
+  }
+
+  private async take(
+    row: SandboxRow,
+    key: string,
+    options: { stop: boolean; labels?: Labels; retentionS?: number },
+  ): Promise<VersionRow> {
     const id = versionIdOf(key);
     const { driver, journal, settings } = this.context;
-    return this.locked(row.id, async () => {
-      const kept = journal.version(id);
-      if (kept) return kept;
-      const complete = await driver.hasVersion(id);
-      if (options.stop) this.stopping.add(row.id);
-      let timings: { pausedMs: number | null; flushMs: number | null } = {
-        pausedMs: null,
-        flushMs: null,
-      };
-      try {
-        if (!complete) timings = await driver.snapshot(row.id, id, { stop: options.stop });
-        else if (options.stop) await driver.stop(row.id);
-        if (options.stop) this.markStopped(row, { by: 'outside', what: 'verify_stop' });
-      } finally {
-        this.stopping.delete(row.id);
-      }
-      const version: VersionRow = {
-        id,
-        sandbox: row.id,
-        base: null,
-        spec: row.spec,
-        createdAt: Date.now(),
-        retainUntil: Date.now() + (options.retentionS ?? settings.versionRetentionS) * 1000,
-        labels: { ...row.labels, ...options.labels },
-        ...timings,
-      };
-      journal.transaction(() => {
-        journal.putVersion(version);
-        journal.record(row.id, 'snapshot', { version: id, ...timings });
-      });
-      return version;
+    const kept = journal.version(id);
+    if (kept) return kept;
+    const complete = await driver.hasVersion(id);
+    if (options.stop) this.stopping.add(row.id);
+    let timings: { pausedMs: number | null; flushMs: number | null } = {
+      pausedMs: null,
+      flushMs: null,
+    };
+    try {
+      if (!complete) timings = await driver.snapshot(row.id, id, { stop: options.stop });
+      else if (options.stop) await driver.stop(row.id);
+      if (options.stop) this.markStopped(row, { by: 'outside', what: 'verify_stop' });
+    } finally {
+      this.stopping.delete(row.id);
+    }
+    const version: VersionRow = {
+      id,
+      sandbox: row.id,
+      base: null,
+      spec: row.spec,
+      createdAt: Date.now(),
+      retainUntil: Date.now() + (options.retentionS ?? settings.versionRetentionS) * 1000,
+      labels: { ...row.labels, ...options.labels },
+      ...timings,
+    };
+    row.lastVersion = id;
+    journal.transaction(() => {
+      journal.putVersion(version);
+      journal.record(row.id, 'snapshot', { version: id, ...timings });
+      // One that is being deleted may be gone from here by now.
+      if (this.rows.get(row.id) === row) journal.putSandbox(row);
     });
+    return version;
   }
 
   /** A snapshot asked for by itself. */

@@ -20,6 +20,7 @@ import { Sandboxes } from './sandboxes';
 import { startSweeps } from './sweeps';
 import { createTargets } from './targets';
 import { Verify } from './verify';
+import { Versions } from './versions';
 
 export interface DenvServer {
   fetch(request: Request): Promise<Response>;
@@ -57,6 +58,7 @@ export async function startDenvServer(options: {
   registerCalls(context, sandboxes, controllers);
   const verify = new Verify(context, sandboxes);
   const files = new Files(context, sandboxes);
+  const versions = new Versions(context, sandboxes);
   const attachments = new Attachments(context, sandboxes);
   registerSnapshot(context, sandboxes);
 
@@ -64,13 +66,13 @@ export async function startDenvServer(options: {
   await adopt(context, sandboxes, controllers);
   operations.resume();
   await finishDeletes(sandboxes, lifecycle);
-  const stopSweeps = startSweeps(context, sandboxes, lifecycle);
+  const stopSweeps = startSweeps(context, sandboxes, lifecycle, versions);
   log.info(
     { sandboxes: sandboxes.all().length, resumed: operations.running },
     'denv server started',
   );
 
-  const app = createApp({ context, sandboxes, lifecycle, preparation, verify, files });
+  const app = createApp({ context, sandboxes, lifecycle, preparation, verify, files, versions });
   return {
     fetch: (request) => app.fetch(request),
     upgrade: (request, socket, head) => attachments.upgrade(request, socket, head),

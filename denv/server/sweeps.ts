@@ -2,6 +2,7 @@ import type { ServerContext } from './context';
 import type { Lifecycle } from './lifecycle';
 import type { SandboxRow } from './rows';
 import type { Sandboxes } from './sandboxes';
+import type { Versions } from './versions';
 
 const LIVENESS_MS = 2000;
 const LEASE_MS = 5000;
@@ -16,8 +17,9 @@ export function startSweeps(
   context: ServerContext,
   sandboxes: Sandboxes,
   lifecycle: Lifecycle,
+  versions: Versions,
 ): () => void {
-  const { journal, archives, driver, log, operations } = context;
+  const { journal, archives, log, operations } = context;
 
   async function liveness(): Promise<void> {
     await each(sandboxes.all(), (row) => sandboxes.checkAlive(row));
@@ -45,11 +47,7 @@ export function startSweeps(
   }
 
   async function retention(): Promise<void> {
-    for (const version of journal.versions()) {
-      if (version.base !== null || version.retainUntil > Date.now()) continue;
-      await driver.removeVersion(version.id);
-      journal.removeVersion(version.id);
-    }
+    await versions.sweep();
     journal.sweep(Date.now() - OUTCOMES_KEPT_MS);
     await archives.sweep();
   }

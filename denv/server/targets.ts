@@ -37,6 +37,8 @@ export function createTargets(main: SandboxDriver, others: SandboxDriver[] = [])
     probe: () => main.probe(),
     freeBytes: () => main.freeBytes(),
     hasVersion: (versionId) => main.hasVersion(versionId),
+    versionBytes: (versionId) => main.versionBytes(versionId),
+    diff: (a, b, limit) => main.diff(a, b, limit),
     removeVersion: (versionId) => main.removeVersion(versionId),
     listVersions: () => main.listVersions(),
     versionPath: (versionId) => main.versionPath(versionId),
@@ -78,6 +80,7 @@ export function createTargets(main: SandboxDriver, others: SandboxDriver[] = [])
       return (await Promise.all(all.map((driver) => driver.list()))).flat();
     },
     snapshot: (id, versionId, options) => ownerOf(id).snapshot(id, versionId, options),
+    changedSince: (id, since) => ownerOf(id).changedSince(id, since),
     startExec: (id, execId, spec) => ownerOf(id).startExec(id, execId, spec),
     openExec: (id, execId) => ownerOf(id).openExec(id, execId),
     attachExec: (id, execId, spec) => ownerOf(id).attachExec(id, execId, spec),

@@ -1,4 +1,5 @@
 import type { Sandbox, User, Version } from '../../contracts/denv';
+import type { TreeName } from '../drivers/driver';
 import { DenvError } from '../errors';
 import type { SandboxRow, VersionRow } from './rows';
 import { targetOf } from './targets';
@@ -15,6 +16,8 @@ export function stoppedError(row: SandboxRow): DenvError {
 }
 
 const AGENT_UID = 1000;
+/** The last moment that a date can be: an image's start version stays for ever. */
+const LAST_MS = 8.64e15;
 
 export function uidOfUser(user: User | undefined): number {
   return typeof user === 'number' ? user : AGENT_UID;
@@ -43,17 +46,23 @@ export function toSandbox(row: SandboxRow): Sandbox {
   };
 }
 
-export function toVersion(row: VersionRow): Version {
+export const treeName = ({ id, base }: Pick<VersionRow, 'id' | 'base'>): TreeName =>
+  base === null ? { kind: 'version', versionId: id } : { kind: 'base', base };
+
+export function toVersion(
+  row: VersionRow,
+  found: { bytes?: number | null; usedBy?: string[] } = {},
+): Version {
   return {
     id: row.id,
     sandbox: row.sandbox,
     createdAt: new Date(row.createdAt).toISOString(),
-    retainUntil: new Date(row.retainUntil).toISOString(),
+    retainUntil: new Date(Math.min(row.retainUntil, LAST_MS)).toISOString(),
     reproducible: row.spec.reproducible,
     labels: row.labels,
     pausedMs: row.pausedMs,
     flushMs: row.flushMs,
-    bytes: null,
-    usedBy: [],
+    bytes: found.bytes ?? null,
+    usedBy: found.usedBy ?? [],
   };
 }

@@ -15,9 +15,11 @@ import type {
   ImageSource,
   SandboxDriver,
   SandboxSpec,
+  TreeName,
 } from '../../denv/drivers/driver';
 import { unpackFiles } from '../../denv/drivers/linux/unpack';
 import { attachFakeExec } from './fake-attach';
+import { diffFolders, sameTree } from './fake-trees';
 
 /**
  * Sandboxes as plain directories and child processes, for tests without root. Nothing is isolated: a program runs as the
@@ -26,6 +28,8 @@ import { attachFakeExec } from './fake-attach';
  */
 export function createFakeDriver(dir: string): SandboxDriver {
   const at = (...parts: string[]) => path.join(dir, ...parts);
+  const treeOf = (tree: TreeName) =>
+    tree.kind === 'base' ? at('bases', tree.base) : at('versions', tree.versionId);
   const running = new Map<string, Map<string, FakeExec>>();
   const attached = new Map<string, Set<AttachedExec>>();
   const making = new Map<string, Promise<void>>();
@@ -76,7 +80,7 @@ export function createFakeDriver(dir: string): SandboxDriver {
   }
 
   async function create({ sandboxId, from }: SandboxSpec): Promise<void> {
-    const source = from.kind === 'base' ? at('bases', from.base) : at('versions', from.versionId);
+    const source = treeOf(from);
     if (!existsSync(source)) throw new DenvError('version_not_found', `no tree ${source}`);
     await remove(sandboxId);
     copy(source, at('sandboxes', sandboxId));
@@ -156,6 +160,13 @@ export function createFakeDriver(dir: string): SandboxDriver {
     remove,
     list: async () => readdirSync(at('sandboxes')),
     snapshot,
+    async changedSince(sandboxId, since) {
+      const tree = treeOf(since);
+      const changed = !existsSync(tree) || !sameTree(at('sandboxes', sandboxId), tree);
+      return { changed, flushMs: null };
+    },
+    versionBytes: async () => null,
+    diff: async (a, b, limit) => diffFolders(treeOf(a), treeOf(b), limit),
     hasVersion: async (versionId) => existsSync(at('versions', versionId)),
     async removeVersion(versionId) {
       rmSync(at('versions', versionId), { recursive: true, force: true });
@@ -176,6 +187,7 @@ export function createFakeDriver(dir: string): SandboxDriver {
     },
     async attachExec(sandboxId, _execId, spec) {
       if (!running.has(sandboxId)) throw stopped;
+      if (spec.tty) throw missing('a terminal');
       const exec = attachFakeExec(at('sandboxes', sandboxId), spec);
       const others = attached.get(sandboxId) ?? new Set();
       attached.set(sandboxId, others.add(exec));

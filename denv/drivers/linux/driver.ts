@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import { DenvError } from '../../errors';
-import type { SandboxDriver } from '../driver';
+import type { SandboxDriver, TreeName } from '../driver';
 import { createAttachedExecs } from './attached-execs';
 import { createBases } from './bases';
 import { createCgroups } from './cgroups';
@@ -18,6 +18,7 @@ import { probeHost } from './probe';
 import { bootId, findProgram, readOrNull } from './processes';
 import { createRecords } from './records';
 import { createSandboxes } from './sandboxes';
+import { diffTrees, exclusiveBytes } from './tree-diff';
 import { createVersions } from './versions';
 
 export interface LinuxDriverOptions {
@@ -52,6 +53,9 @@ export function createLinuxDriver(options: LinuxDriverOptions): SandboxDriver {
   const containers = createContainers(parts);
   const imageRoots = options.imageRoots ?? [];
   const bases = createBases(layout, helper, { imageRoots, nodePath });
+
+  const treeOf = (tree: TreeName) =>
+    tree.kind === 'base' ? bases.pathOf(tree.base) : versions.pathOf(tree.versionId);
 
   async function open(): Promise<void> {
     requirePrograms();
@@ -91,6 +95,9 @@ export function createLinuxDriver(options: LinuxDriverOptions): SandboxDriver {
     remove: sandboxes.remove,
     list: async () => sandboxes.list(),
     snapshot: versions.take,
+    changedSince: (id, since) => helper.changed(sandboxes.treeOf(id), treeOf(since)),
+    versionBytes: (id) => exclusiveBytes(versions.pathOf(id)),
+    diff: (a, b, limit) => diffTrees(treeOf(a), treeOf(b), limit),
     hasVersion: async (id) => versions.has(id),
     removeVersion: versions.remove,
     listVersions: async () => versions.list(),

@@ -38,6 +38,8 @@ export interface HelperClient {
   copy(source: string, target: string): Promise<void>;
   /** @throws HelperError `exists` when the target is there */
   snapshot(request: SnapshotRequest): Promise<{ flushMs: number | null; pausedMs: number | null }>;
+  /** Whether a tree has changed since it was `since`, which it was made from or which was made from it; in doubt, yes. */
+  changed(tree: string, since: string): Promise<{ changed: boolean; flushMs: number | null }>;
   /** Resolves when no tree work is under way. */
   drain(): Promise<void>;
   /** Gives an exec the input in its `stdin` file and then its end. Does nothing the second time. */
@@ -51,6 +53,7 @@ export interface HelperClient {
 }
 
 const script = path.join(__dirname, 'portd.py');
+const sources = ['portd.py', 'trees.py', 'feeds.py'];
 const startLimitMs = 15_000;
 
 /** The Python that came with the system: one on PATH may live in a home directory and vanish. */
@@ -72,7 +75,9 @@ export function createHelperClient(
   allowedUids: number[],
   onRestart: () => Promise<void>,
 ): HelperClient {
-  const version = createHash('sha256').update(readFileSync(script)).digest('hex').slice(0, 16);
+  const hash = createHash('sha256');
+  for (const name of sources) hash.update(readFileSync(path.join(__dirname, name)));
+  const version = hash.digest('hex').slice(0, 16);
   let starting: Promise<{ restarted: boolean }> | null = null;
   let watching: Socket | null = null;
 
@@ -82,7 +87,7 @@ export function createHelperClient(
     if (running !== null) await send({ op: 'quit' }).catch(() => undefined);
     const log = openSync(path.join(layout.runtimeDir, 'portd.log'), 'a', 0o600);
     try {
-      const args = ['-I', '-S', script, layout.helperSocket, version, allowedUids.join(',')];
+      const args = ['-I', '-S', '-B', script, layout.helperSocket, version, allowedUids.join(',')];
       const child = spawn(findPython(), args, {
         detached: true,
         cwd: '/',
@@ -227,6 +232,10 @@ export function createHelperClient(
     async copy(source, target) {
       const still = { flush: false, cgroup: null, kill: false };
       await snapshot({ source, target, readOnly: false, ...still });
+    },
+    async changed(tree, since) {
+      const reply = await askTwice(() => ask({ op: 'changed', tree, since }));
+      return { changed: reply.changed as boolean, flushMs: reply.flushMs as number | null };
     },
     async drain() {
       await askTwice(() => ask({ op: 'drain' }));
