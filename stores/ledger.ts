@@ -50,8 +50,12 @@ export interface RolloutEnd {
   judged: { version: string; verdict: 'reward' | 'refused' | 'none'; later: boolean }[];
 }
 
-/** Rollouts by id, of batches, or that go on from one of these. */
-export type EndFilter = { rolloutIds: string[] } | { batchIds: string[] } | { parents: string[] };
+/** Rollouts by id, of batches, those that go on from one of these, or every continuation without a result. */
+export type EndFilter =
+  | { rolloutIds: string[] }
+  | { batchIds: string[] }
+  | { parents: string[] }
+  | { openContinuations: true };
 
 export interface RolloutFilter {
   batchId?: string;

@@ -9,26 +9,33 @@ type Judged = RolloutEnd['judged'][number];
 export function sqliteEnds(db: DatabaseSync): Pick<Ledger, 'ends'> {
   return {
     async ends(filter) {
-      const [column, ids] = wanted(filter);
-      const rows = db.prepare(endsSql(column)).all(JSON.stringify(ids));
+      const { where, ids } = wanted(filter);
+      const rows = db.prepare(endsSql(where)).all(...ids);
       const judged = judgedBy(db, JSON.stringify(rows.map((row) => row['rollout_id'])));
       return rows.map((row) => toEnd(row, judged.get(text(row['rollout_id'])) ?? []));
     },
   };
 }
 
-function wanted(filter: EndFilter): [string, string[]] {
-  if ('rolloutIds' in filter) return ['rollout_id', filter.rolloutIds];
-  if ('batchIds' in filter) return ['batch_id', filter.batchIds];
-  return ['parent_rollout_id', filter.parents];
+function wanted(filter: EndFilter): { where: string; ids: string[] } {
+  if ('openContinuations' in filter) {
+    return { where: 'result IS NULL AND parent_rollout_id IS NOT NULL', ids: [] };
+  }
+  const among = (column: string, ids: string[]) => ({
+    where: `${column} IN (SELECT value FROM json_each(?))`,
+    ids: [JSON.stringify(ids)],
+  });
+  if ('rolloutIds' in filter) return among('rollout_id', filter.rolloutIds);
+  if ('batchIds' in filter) return among('batch_id', filter.batchIds);
+  return among('parent_rollout_id', filter.parents);
 }
 
-const endsSql = (column: string): string => `
+const endsSql = (where: string): string => `
   SELECT rollout_id, batch_id, task_id, parent_rollout_id, ended_at, coalesce((
     SELECT reward FROM regrades
     WHERE regrades.rollout_id = rollouts.rollout_id AND counts = 1 ORDER BY n DESC LIMIT 1
   ), reward) AS reward
-  FROM rollouts WHERE ${column} IN (SELECT value FROM json_each(?)) ORDER BY rollouts.rowid`;
+  FROM rollouts WHERE ${where} ORDER BY rollouts.rowid`;
 
 const judgedSql = `
   SELECT rollout_id, version, verdict, 0 AS later FROM verdicts

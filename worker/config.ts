@@ -3,6 +3,7 @@ import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { z } from 'zod';
 import type { ModelSettings } from '../models/router';
+import type { RetentionRules } from './retention';
 
 /** What a worker is told by its environment. */
 export interface WorkerSettings {
@@ -10,6 +11,7 @@ export interface WorkerSettings {
   blobs: string;
   ledger: string;
   ownerFile: string;
+  retention: RetentionRules;
   denv: { server: string; apiKey: string };
   models: ModelSettings;
 }
@@ -20,7 +22,19 @@ export class ConfigError extends Error {
 
 const url = z.url({ protocol: /^https?$/, message: 'an http or https address' });
 
+const amount = z
+  .string()
+  .regex(/^\d+(\.\d+)?$/, 'a number')
+  .transform(Number);
+
+/** How long versions stay, and how much they may take together. */
+const Retention = z.object({
+  ROLLOUTS_VERSIONS_DAYS: amount.pipe(z.number().positive('more than 0')).default(7),
+  ROLLOUTS_VERSIONS_GB: amount.optional(),
+});
+
 const Environment = z.object({
+  ...Retention.shape,
   HOME: z.string().optional(),
   XDG_STATE_HOME: z.string().optional(),
   ROLLOUTS_HOME: z.string().optional(),
@@ -43,14 +57,7 @@ const Environment = z.object({
  * @throws ConfigError naming the variable
  */
 export function settingsFrom(env: NodeJS.ProcessEnv): WorkerSettings {
-  // An empty variable is one that is not set.
-  const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''));
-  const parsed = Environment.safeParse(given);
-  if (!parsed.success) {
-    const [issue] = parsed.error.issues;
-    throw new ConfigError(`${issue?.path.join('.')}: ${issue?.message}`);
-  }
-  const vars = parsed.data;
+  const vars = parse(Environment, env);
   const state = vars.XDG_STATE_HOME ?? join(vars.HOME ?? homedir(), '.local', 'state');
   const home = resolve(vars.ROLLOUTS_HOME ?? join(state, 'denv-rollouts'));
   return {
@@ -58,12 +65,34 @@ export function settingsFrom(env: NodeJS.ProcessEnv): WorkerSettings {
     blobs: join(home, 'blobs'),
     ledger: join(home, 'ledger.db'),
     ownerFile: join(home, 'owner'),
+    retention: rulesOf(vars),
     denv: {
       server: vars.DENV_SERVER,
       apiKey: vars.DENV_API_KEY ?? keyIn(join(home, 'denv', 'key')),
     },
     models: modelSettings(vars),
   };
+}
+
+/**
+ * The rules of retention alone, for whoever looks at versions without a worker's settings.
+ * @throws ConfigError naming the variable
+ */
+export const retentionFrom = (env: NodeJS.ProcessEnv): RetentionRules =>
+  rulesOf(parse(Retention, env));
+
+function rulesOf(vars: z.output<typeof Retention>): RetentionRules {
+  const { ROLLOUTS_VERSIONS_DAYS: days, ROLLOUTS_VERSIONS_GB: gb } = vars;
+  return { days, budgetBytes: gb === undefined ? null : gb * 2 ** 30 };
+}
+
+function parse<S extends z.ZodType>(schema: S, env: NodeJS.ProcessEnv): z.output<S> {
+  // An empty variable is one that is not set.
+  const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''));
+  const parsed = schema.safeParse(given);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw new ConfigError(`${issue?.path.join('.')}: ${issue?.message}`);
 }
 
 /** Each key goes to the base URL beside it. */

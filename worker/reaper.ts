@@ -1,5 +1,6 @@
 import type { DenvClient } from '../denv/client';
 import type { RolloutStates } from './rollout-states';
+import { startRounds } from './rounds';
 
 export interface ReaperParts {
   denv: DenvClient;
@@ -41,30 +42,10 @@ export async function reapOnce(parts: ReaperParts, now: Date): Promise<string[]>
 
 /** Reaps now and at every interval, one round at a time. A round that fails is said and tried again at the next. */
 export function startReaper(parts: ReaperParts, everyMs: number): { stop: () => Promise<void> } {
-  let stopped = false;
-  let wake: () => void = () => undefined;
-  const rounds = (async () => {
-    while (!stopped) {
-      try {
-        await reapOnce(parts, new Date());
-      } catch (error) {
-        parts.say('the reaper could not look, and deletes nothing', { error: String(error) });
-      }
-      if (stopped) return;
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, everyMs);
-        wake = () => {
-          clearTimeout(timer);
-          resolve();
-        };
-      });
-    }
-  })();
-  return {
-    async stop() {
-      stopped = true;
-      wake();
-      await rounds;
-    },
-  };
+  return startRounds(
+    () => reapOnce(parts, new Date()),
+    everyMs,
+    (error) =>
+      parts.say('the reaper could not look, and deletes nothing', { error: String(error) }),
+  );
 }

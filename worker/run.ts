@@ -12,11 +12,17 @@ import { openLedger } from '../stores/sqlite-ledger';
 import type { WorkerSettings } from './config';
 import { workerIdentity } from './identity';
 import { ownerLabel } from './owner';
+import { startCollector } from './collector';
+import { createKeepPolicies } from './keep-policies';
+import { openWork } from './open-work';
 import { startReaper } from './reaper';
-import { rolloutStates } from './rollout-states';
+import { measureOnce, unmeasured } from './version-sizes';
 import { registerSearchAttributes } from './search-attributes';
 
 const reapEveryMs = 60_000;
+const collectEveryMs = 60_000;
+/** Versions measured in one round. */
+const measuredAtOnce = 50;
 /** It stands in every second event of a history, where the SDK's own one, a digest, would be a sixth of all bytes. */
 const buildId = 'denv-rollouts';
 
@@ -42,6 +48,7 @@ export async function runWorker(settings: WorkerSettings, ready: () => void): Pr
     if (!registered) {
       runtime.logger.warn('Temporal refuses the search attributes; rollouts run without them');
     }
+    const blobs = createDirectoryBlobs(settings.blobs);
     const worker = await Worker.create({
       connection,
       namespace,
@@ -51,7 +58,7 @@ export async function runWorker(settings: WorkerSettings, ready: () => void): Pr
       activities: createActivities({
         denv,
         models: createModels(settings.models),
-        blobs: createDirectoryBlobs(settings.blobs),
+        blobs,
         ledger,
         owner,
       }),
@@ -66,14 +73,21 @@ export async function runWorker(settings: WorkerSettings, ready: () => void): Pr
       shutdownGraceTime: '10 seconds',
       buildId,
     });
-    const rollouts = rolloutStates(new Client({ connection, namespace }));
-    const reaper = startReaper({ denv, rollouts, owner, say }, reapEveryMs);
+    const work = openWork(new Client({ connection, namespace }));
+    const reaper = startReaper({ denv, rollouts: work, owner, say }, reapEveryMs);
+    const { retention: rules } = settings;
+    const measure = rules.budgetBytes === null ? unmeasured : measureOnce(denv, measuredAtOnce);
+    const keeps = createKeepPolicies({ blobs, ledger });
+    const collector = startCollector(
+      { denv, ledger, work, keeps, owner, rules, measure, say },
+      collectEveryMs,
+    );
     try {
       const running = worker.run();
       ready();
       await running;
     } finally {
-      await reaper.stop();
+      await Promise.all([reaper.stop(), collector.stop()]);
     }
   } finally {
     await ledger.close();

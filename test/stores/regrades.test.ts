@@ -185,5 +185,8 @@ describe('how rollouts ended', () => {
       [child.rolloutId, null],
     ]);
     expect(await ids({ parents: [rolloutId] })).toEqual([[child.rolloutId, null]]);
+    expect(await ids({ openContinuations: true })).toEqual([[child.rolloutId, null]]);
+    await ledger.recordResult(rolloutResult({ rolloutId: child.rolloutId }));
+    expect(await ids({ openContinuations: true })).toEqual([]);
   });
 });

@@ -12,6 +12,7 @@ describe('settingsFrom', () => {
       blobs: '/home/p/.local/state/denv-rollouts/blobs',
       ledger: '/home/p/.local/state/denv-rollouts/ledger.db',
       ownerFile: '/home/p/.local/state/denv-rollouts/owner',
+      retention: { days: 7, budgetBytes: null },
       denv: { server: 'http://127.0.0.1:7300', apiKey: 'dak_1' },
       models: {
         baseUrls: {
@@ -23,6 +24,16 @@ describe('settingsFrom', () => {
         keys: [],
       },
     });
+  });
+
+  test('takes how long versions stay, and how much they may take', () => {
+    const { retention } = settingsFrom({
+      ...least,
+      ROLLOUTS_VERSIONS_DAYS: '0.5',
+      ROLLOUTS_VERSIONS_GB: '2',
+    });
+
+    expect(retention).toEqual({ days: 0.5, budgetBytes: 2 * 2 ** 30 });
   });
 
   test('binds each key to the base URL beside it', () => {
@@ -78,6 +89,8 @@ describe('settingsFrom', () => {
   test.each([
     [{ DENV_SERVER: '' }, /^DENV_SERVER: /],
     [{ DENV_SERVER: 'somewhere' }, 'DENV_SERVER: an http or https address'],
+    [{ ROLLOUTS_VERSIONS_GB: 'much' }, 'ROLLOUTS_VERSIONS_GB: a number'],
+    [{ ROLLOUTS_VERSIONS_DAYS: '0' }, 'ROLLOUTS_VERSIONS_DAYS: more than 0'],
     [{ OPENAI_BASE_URL: 'ftp://x' }, 'OPENAI_BASE_URL: an http or https address'],
     [
       { DENV_API_KEY: '' },

@@ -1,0 +1,107 @@
+import type { DenvClient } from '../denv/client';
+import { DenvError } from '../denv/errors';
+import { factsOf } from './retention-facts';
+import type { FactParts } from './retention-facts';
+import { planRetention } from './retention';
+import type { RetentionPlan, RetentionRules } from './retention';
+import { startRounds } from './rounds';
+import type { Measure } from './version-sizes';
+
+export interface CollectorParts extends FactParts {
+  denv: Pick<DenvClient, 'listVersions' | 'deleteVersion' | 'retainVersion'>;
+  /** As `ownerLabel` makes it. */
+  owner: string;
+  rules: RetentionRules;
+  measure: Measure;
+  say: (message: string, fields: Record<string, unknown>) => void;
+}
+
+/** Removed in one round: what was asked before the first of them should still hold at the last. */
+const mostAtOnce = 200;
+
+/**
+ * What the collector would do now. Changes nothing.
+ * @returns null where the owner's namespace is not the one that Temporal answers for
+ */
+export async function planCollection(
+  parts: Omit<CollectorParts, 'say'>,
+  now: Date,
+): Promise<RetentionPlan | null> {
+  const { denv, measure, owner, rules, work } = parts;
+  const { versions } = await denv.listVersions({ owner });
+  const own = versions.filter(({ labels }) => labels['owner'] === owner && labels['rolloutId']);
+  // Of another namespace's rollouts this Temporal can only say "not found".
+  if (!owner.endsWith(`/${await work.namespaceId()}`)) return null;
+  return planRetention(await factsOf(parts, await measure(own)), rules, now.getTime());
+}
+
+/**
+ * Removes the versions of this owner that nothing keeps, and has the server keep the others for as long as they should be. A
+ * failed or partial answer changes nothing.
+ * @returns ids of the removed
+ */
+export async function collectOnce(parts: CollectorParts, now: Date): Promise<string[]> {
+  const plan = await planCollection(parts, now);
+  if (plan === null) return [];
+  const { denv, say } = parts;
+  for (const { version, retentionS } of plan.retain) {
+    await denv.retainVersion(version.id, { retentionS });
+  }
+  const removed: string[] = [];
+  const inUse: string[] = [];
+  for (const { version } of plan.remove.slice(0, mostAtOnce)) {
+    try {
+      await denv.deleteVersion(version.id);
+      removed.push(version.id);
+    } catch (error) {
+      if (!(error instanceof DenvError) || error.code !== 'version_in_use') throw error;
+      inUse.push(version.id);
+    }
+  }
+  sayWhat(say, plan, { removed, inUse });
+  return removed;
+}
+
+function sayWhat(
+  say: CollectorParts['say'],
+  plan: RetentionPlan,
+  { removed, inUse }: { removed: string[]; inUse: string[] },
+): void {
+  if (removed.length > 0 || inUse.length > 0) {
+    const gone = plan.remove.filter(({ version }) => removed.includes(version.id));
+    say('removed versions that nothing keeps', {
+      removed: removed.length,
+      of: plan.holds.length,
+      bytes: gone.reduce((sum, { version }) => sum + (version.bytes ?? 0), 0),
+      why: counted(gone.map(({ why }) => why)),
+      inUse,
+      left: plan.remove.length - removed.length,
+    });
+  }
+  if (plan.overBytes > 0) {
+    say('versions take more than the disk budget, and something keeps each of them', {
+      overBytes: plan.overBytes,
+      keptBy: counted(plan.holds.map(({ hold }) => hold.kind)),
+    });
+  }
+}
+
+/** How often each is there. */
+export function counted(words: string[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const word of words) counts[word] = (counts[word] ?? 0) + 1;
+  return counts;
+}
+
+/** Collects now and at every interval, one round at a time. A round that fails is said and tried again at the next. */
+export function startCollector(
+  parts: CollectorParts,
+  everyMs: number,
+): { stop: () => Promise<void> } {
+  return startRounds(
+    () => collectOnce(parts, new Date()),
+    everyMs,
+    (error) =>
+      parts.say('the collector could not go on, and removes nothing more', { error: String(error) }),
+  );
+}

@@ -1,0 +1,45 @@
+import { z } from 'zod';
+import { KeepPolicy } from '../contracts/task';
+import type { BlobStore } from '../stores/blobs';
+import type { Ledger } from '../stores/ledger';
+
+type Keep = KeepPolicy | null;
+
+const Input = z.object({ rolloutId: z.string(), keep: KeepPolicy.optional() });
+
+/** What rollouts were started with, as far as retention needs it: it never changes, so it is read once. */
+export interface KeepPolicies {
+  /** Null where nobody said. @throws Error when the input of a rollout cannot be found */
+  of(rollout: { rolloutId: string; batchId: string }): Promise<Keep>;
+}
+
+export function createKeepPolicies({
+  blobs,
+  ledger,
+}: {
+  blobs: BlobStore;
+  ledger: Pick<Ledger, 'batch'>;
+}): KeepPolicies {
+  const known = new Map<string, Keep>();
+  return {
+    async of({ rolloutId, batchId }) {
+      const before = known.get(rolloutId);
+      if (before !== undefined) return before;
+      const own = await blobs.find(`inputs/${rolloutId}`);
+      if (own) {
+        note([Input.parse(JSON.parse(own.toString()))]);
+      } else {
+        const batch = await ledger.batch(batchId);
+        if (!batch) return null;
+        note(z.array(Input).parse(JSON.parse((await blobs.get(batch.rolloutsRef)).toString())));
+      }
+      const found = known.get(rolloutId);
+      if (found === undefined) throw new Error(`batch ${batchId} has no input of ${rolloutId}`);
+      return found;
+    },
+  };
+
+  function note(inputs: z.output<typeof Input>[]): void {
+    for (const { rolloutId, keep = null } of inputs) known.set(rolloutId, keep);
+  }
+}
