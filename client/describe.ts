@@ -8,9 +8,10 @@ import type {
 } from '../contracts/rollout';
 import type { TrajectoryEntry } from '../contracts/trajectory';
 import type { BlobStore } from '../stores/blobs';
-import type { DeclaredRollout } from '../stores/ledger';
+import type { DeclaredRollout, RegradeRow } from '../stores/ledger';
 import { connect, openRecords } from './connect';
 import type { Records, Rollouts } from './connect';
+import { currentResult } from './current';
 import { StackDownError, UserError } from './errors';
 import { rolloutStatus } from './rollouts';
 import type { Settings } from './settings';
@@ -21,7 +22,10 @@ export interface RolloutDescription {
   rollout: DeclaredRollout;
   /** Null once it has a result, and when nobody answers. */
   status: RolloutStatus | null;
+  /** As it was recorded at its end. */
   result: RolloutResult | null;
+  /** Verdicts that were given later; the current one is marked. */
+  regrades: RegradeRow[];
   trajectory: TrajectoryEntry[];
   verdicts: (VerdictResult & { evidence: VerifyEvidence | null })[];
   /** The evidence is what its grader left: a HUD frame, a command's output, a judge's answers. */
@@ -73,7 +77,7 @@ async function describe(
 ): Promise<RolloutDescription> {
   const row = await ledger.rollout(rolloutId);
   if (!row) throw new UserError(`there is no rollout ${rolloutId}; see: rollouts list`);
-  const { result, ...rollout } = row;
+  const { result, regraded: _current, ...rollout } = row;
   const status = result || !rollouts ? null : await statusIfAnswered(rollouts, rolloutId);
   const children = await ledger.rollouts({ parentRolloutId: rolloutId });
   const sandboxId = result?.sandboxId ?? status?.sandboxId ?? '';
@@ -83,16 +87,15 @@ async function describe(
     status,
     result,
     trajectory: await readTrajectory(blobs, result?.trajectory ?? status?.trajectory ?? ''),
+    regrades: await ledger.regrades({ rolloutId }),
     verdicts: await withEvidence(blobs, result?.verdicts ?? []),
     grades: await Promise.all(
       (result?.grades ?? []).map((grade) => gradeWithEvidence(blobs, grade)),
     ),
-    continuations: children.map((child) => ({
-      rolloutId: child.rolloutId,
-      step: child.parentStep,
-      outcome: child.result?.outcome ?? null,
-      reward: child.result?.reward ?? null,
-    })),
+    continuations: children.map((child) => {
+      const { outcome = null, reward = null } = currentResult(child) ?? {};
+      return { rolloutId: child.rolloutId, step: child.parentStep, outcome, reward };
+    }),
     sandbox: sandboxId === '' ? null : sandbox,
     hud,
     temporalPage: rollouts?.temporalUi

@@ -2,6 +2,7 @@ import type { VerifyEvidence } from '../contracts/denv';
 import type { ContentPart, Observation, ToolCall, TrajectoryEntry } from '../contracts/trajectory';
 import type { RolloutDescription } from './describe';
 import { gradeLines, hudLines, tokenWords } from './hud-lines';
+import { regradeLines } from './regrade-lines';
 import { formatReward, oneLine } from './report';
 
 /** A rollout as a person reads it; long texts are cut, and the cut says how much there is. */
@@ -12,6 +13,7 @@ export function descriptionLines(description: RolloutDescription): string[] {
     ...section('Steps', description.trajectory.flatMap(entryLines)),
     ...section('Grades', gradeLines(description)),
     ...section('Verdicts', description.verdicts.flatMap(verdictLines)),
+    ...section('Later verdicts', regradeLines(description)),
     ...section('Checkpoints', checkpointLines(description)),
     ...section('Lineage', lineageLines(description)),
   ];
@@ -20,6 +22,7 @@ export function descriptionLines(description: RolloutDescription): string[] {
 function headLines({
   rollout,
   result,
+  regrades,
   status,
   sandbox,
   temporalPage,
@@ -38,6 +41,11 @@ function headLines({
       ([name, value]) => `${name} ${formatReward(value)}`,
     );
     if (named.length > 0) rows.push(['rewards', named.join(', ')]);
+    const current = regrades.find((regrade) => regrade.current);
+    if (current) {
+      const now = current.reward === null ? 'none' : formatReward(current.reward);
+      rows.push(['now', `reward ${now}, by ${current.regradeId}; the above is what it ended with`]);
+    }
     if (result.failure) {
       const { class: kind, type, stage, message } = result.failure;
       rows.push(['failure', `${kind} (${type}, in ${stage}): ${clip(message, 500)}`]);
@@ -79,7 +87,7 @@ function attemptWords(attempt: {
   return `${attempt.attempt} in ${attempt.sandboxId || 'no sandbox'}${end}`;
 }
 
-function entryLines(entry: TrajectoryEntry): string[] {
+export function entryLines(entry: TrajectoryEntry): string[] {
   switch (entry.type) {
     case 'system':
       return block('system', entry.text);

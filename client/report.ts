@@ -1,6 +1,7 @@
 import type { BatchReport, RolloutSummary } from '../contracts/batch';
 import type { Failure, RolloutResult } from '../contracts/rollout';
 import type { RolloutRow } from '../stores/ledger';
+import { currentResult, regradedOf } from './current';
 
 /** A batch as `run --json` prints it: its declared rollouts in order, whether they have a result or not. */
 export function reportOf(
@@ -8,9 +9,12 @@ export function reportOf(
   rows: RolloutRow[],
   withoutResult: (row: RolloutRow) => Failure,
 ): BatchReport {
-  const rollouts = rows.map((row) =>
-    row.result ? summaryOf(row.result) : emptySummary(row, withoutResult(row)),
-  );
+  const rollouts = rows.map((row) => {
+    const result = currentResult(row);
+    if (!result) return emptySummary(row, withoutResult(row));
+    const regraded = regradedOf(row);
+    return { ...summaryOf(result), ...(regraded ? { regraded } : {}) };
+  });
   const scored = rollouts.filter(({ outcome }) => outcome === 'scored');
   const sum = scored.reduce((total, { reward }) => total + (reward ?? 0), 0);
   return {
@@ -69,22 +73,31 @@ export function reportLines(report: BatchReport): string[] {
   const rows = report.rollouts.map((r) => [
     `${r.task}/${r.index}`,
     r.outcome,
-    r.reward === null ? '-' : formatReward(r.reward),
+    rewardWords(r),
     r.stopReason ?? '-',
     String(r.steps),
     r.failure ? `${r.failure.class}: ${oneLine(r.failure.message)}` : namedRewards(r.rewards),
   ]);
   const table = tableLines(['rollout', 'outcome', 'reward', 'stop', 'steps', ''], rows);
   const mean = report.meanReward === null ? 'none' : formatReward(report.meanReward);
+  const later = report.rollouts.filter(({ regraded }) => regraded).length;
+  const byLater = later === 0 ? '' : `, ${later} by a later verdict`;
   return [
     ...table,
     '',
-    `batch ${report.batchId}: mean reward ${mean} over ${report.scored}/${report.declared} scored`,
+    `batch ${report.batchId}: mean reward ${mean} over ${report.scored}/${report.declared} scored${byLater}`,
   ];
 }
 
 export function formatReward(reward: number): string {
   return String(Number(reward.toFixed(4)));
+}
+
+/** A reward in a table: `1 (first 0)` where a later verdict counts. */
+export function rewardWords(of: Pick<RolloutSummary, 'reward' | 'regraded'>): string {
+  const words = (value: number | null) => (value === null ? '-' : formatReward(value));
+  const { reward, regraded } = of;
+  return regraded ? `${words(reward)} (first ${words(regraded.first)})` : words(reward);
 }
 
 function namedRewards(rewards: Record<string, number>): string {

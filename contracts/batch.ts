@@ -32,6 +32,8 @@ export const RolloutSummary = z.object({
   outcome: Outcome,
   reward: z.number().nullable(),
   rewards: z.record(z.string(), z.number()),
+  /** Where a later verdict counts: reward and outcome are by that, and `first` is the reward it ended with. */
+  regraded: z.object({ regradeId: z.string(), first: z.number().nullable() }).optional(),
   failure: Failure.nullable(),
   stopReason: StopReason.nullable(),
   steps: z.number(),

@@ -3,8 +3,9 @@ import { FailureClass } from '../../contracts/rollout';
 import type { RolloutRow } from '../../stores/ledger';
 import { openRecords } from '../connect';
 import type { Context } from '../context';
+import { currentResult, regradedOf } from '../current';
 import { choice, wholeNumberFrom } from '../options';
-import { formatReward, tableLines } from '../report';
+import { rewardWords, tableLines } from '../report';
 
 interface ListOptions {
   unscored?: boolean;
@@ -54,20 +55,26 @@ async function list(context: Context, options: ListOptions): Promise<void> {
 
 const head = ['rollout', 'outcome', 'reward', 'stop', 'failure'];
 
-function cells({ rolloutId, result }: RolloutRow): string[] {
+function cells(row: RolloutRow): string[] {
+  const { rolloutId } = row;
+  const result = currentResult(row);
   if (!result) return [rolloutId, 'no result yet', '-', '-', ''];
   return [
     rolloutId,
     result.outcome,
-    result.reward === null ? '-' : formatReward(result.reward),
+    rewardWords({ reward: result.reward, regraded: regradedOf(row) }),
     result.stopReason ?? '-',
     result.failure?.class ?? '',
   ];
 }
 
-function jsonRow({ result, ...declared }: RolloutRow) {
+function jsonRow(row: RolloutRow) {
+  const { result: _first, regraded: _later, ...declared } = row;
+  const result = currentResult(row);
+  const regraded = regradedOf(row);
   return {
     ...declared,
+    ...(regraded ? { regraded } : {}),
     outcome: result?.outcome ?? null,
     reward: result?.reward ?? null,
     rewards: result?.rewards ?? {},
