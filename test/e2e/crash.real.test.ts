@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { awaitExploration, startExploration } from '../../client/explore';
-import { batchWorkflowId, cancelExploration, handle } from '../../client/rollouts';
+import { batchWorkflowId, cancelExploration, handle, rolloutStatus } from '../../client/rollouts';
 import { readTrajectory } from '../../client/trajectory';
 import { batchReport } from '../../client/watch';
 import type { RolloutResult } from '../../contracts/rollout';
@@ -22,7 +22,7 @@ import {
   work,
 } from './crash-tasks';
 import { leftBehind } from './left-behind';
-import { until } from './until';
+import { settled, until } from './until';
 
 const stack = new CrashStack();
 
@@ -329,6 +329,27 @@ describe('kill -9 of the denv server', () => {
   });
 });
 
+/** Starts `count` continuations from before a step, and waits until they have their ids. */
+async function goOnFrom(rolloutId: string, step: number, count: number) {
+  const { ledger } = stack.rollouts;
+  const continuations = async () =>
+    (await ledger.rollouts({ parentRolloutId: rolloutId })).map((row) => row.rolloutId);
+  const before = new Set(await continuations());
+  const { exploreId } = await startExploration(stack.rollouts, {
+    rolloutId,
+    strategy: { name: 'flat', count, depth: 1, branch: 1, every: 1, at: step },
+    limits: { concurrency: count, maxContinuations: count, maxDepth: 1 },
+    changes: {},
+    priceFile: join(stack.home, 'prices.json'),
+  });
+  let rolloutIds: string[] = [];
+  await until(`${count} continuations of ${rolloutId}`, 30, async () => {
+    rolloutIds = (await continuations()).filter((id) => !before.has(id));
+    return rolloutIds.length === count;
+  });
+  return { exploreId, rolloutIds };
+}
+
 describe('an exploration', () => {
   it('ends each continuation once when servers are killed in the forks and in the calls', async () => {
     const batch = await stack.start('parent', [
@@ -342,11 +363,7 @@ describe('an exploration', () => {
     const parent = rolloutIdOf('parent', 'task');
     await stack.effects(parent, 2);
     expect(await stack.finish(batch)).toMatchObject({ task: unharmed(parent, 3, 4) });
-    const { exploreId, rolloutIds } = await startExploration(stack.rollouts, {
-      rolloutId: parent,
-      step: 2,
-      count: 3,
-    });
+    const { exploreId, rolloutIds } = await goOnFrom(parent, 2, 3);
     for (const id of rolloutIds) await stack.creating(id);
 
     await stack.killAndAwait('denv');
@@ -366,7 +383,9 @@ describe('an exploration', () => {
     const requests = 4 + results.reduce((sum, r) => sum + r.modelCalls + r.modelCallsReissued, 0);
     expect(batch.model.stats().requests).toBe(requests);
     expect(await awaitExploration(stack.rollouts, exploreId)).toMatchObject({
-      explored: { scored: 3, value: 1 },
+      scored: 3,
+      value: 1,
+      ended: 'done',
     });
   });
 
@@ -377,11 +396,7 @@ describe('an exploration', () => {
     ]);
     await stack.effects(parent, 2);
     await stack.finish(batch);
-    const { exploreId, rolloutIds } = await startExploration(stack.rollouts, {
-      rolloutId: parent,
-      step: 2,
-      count: 2,
-    });
+    const { exploreId, rolloutIds } = await goOnFrom(parent, 2, 2);
     for (const id of rolloutIds) {
       await stack.effects(id, 2, sandboxIdOf(forkChildKey(`${id}/1/create`, 0)));
     }
@@ -396,6 +411,68 @@ describe('an exploration', () => {
     expect(await stack.rollouts.ledger.results(rolloutIds)).toMatchObject(
       rolloutIds.map(() => ({ reward: null, failure: { class: 'cancelled' } })),
     );
+  });
+});
+
+/** Effects in a version, as a fork of it would find them. */
+async function effectsIn(version: string): Promise<number> {
+  const file = await stack.rollouts.denv.readVersionFile(version, '/workspace/effects');
+  return file.toString().split('\n').filter(Boolean).length;
+}
+
+describe('a checkpoint', () => {
+  it('that was complete before its worker was killed, and in no history yet, enters it once', async () => {
+    const batch = await stack.start('snapshot', [
+      { id: 'task', effects: 2, replies: [exec, gatedExec, done] },
+    ]);
+    const id = rolloutIdOf('snapshot', 'task');
+    await stack.effects(id, 2);
+    const version = versionIdOf(`${id}/1/step/2/call/0`);
+    expect(await stack.rollouts.denv.getVersion(version)).toMatchObject({ id: version });
+    expect((await rolloutStatus(stack.rollouts, id))?.checkpoints).toMatchObject([{ step: 1 }]);
+
+    await stack.killAndAwait('worker');
+
+    const { task } = await stack.finish(batch);
+    expect(task).toMatchObject(unharmed(id, 2, 3));
+    expect(task?.checkpoints.map((one) => [one.step, one.version])).toEqual([
+      [1, versionIdOf(`${id}/1/step/1/call/0`)],
+      [2, version],
+    ]);
+    expect(await effectsIn(version)).toBe(1);
+  });
+
+  it('that was half made when the denv server was killed is made anew, or the one before it is gone back to', async () => {
+    const large = 'head -c 500000000 /dev/urandom > /workspace/large';
+    const batch = await stack.start('half', [
+      {
+        id: 'task',
+        effects: 3,
+        replies: [
+          exec,
+          call('bash', { command: `echo x >> /workspace/effects; ${large}` }),
+          exec,
+          done,
+        ],
+      },
+    ]);
+    const id = rolloutIdOf('half', 'task');
+    const key = `${id}/1/step/3/call/0`;
+    const { denv } = stack.rollouts;
+    // What was written last takes its time to get to the disk, and there is no version before it has.
+    await until('the version is being made', 60, async () => {
+      if ((await denv.operation(key)).state !== 'running') return false;
+      return (await settled(denv.getVersion(versionIdOf(key)))) === null;
+    });
+
+    await stack.killAndAwait('denv');
+
+    const { task } = await stack.finish(batch);
+    expect(task).toMatchObject({ outcome: 'scored', reward: 1, rewards: { effects: 3 } });
+    for (const { step, version } of task?.checkpoints ?? []) {
+      if (step > 1) expect([step, await effectsIn(version)]).toEqual([step, step - 1]);
+    }
+    expect(task?.checkpoints.map(({ step }) => step)).toEqual([1, 2, 3]);
   });
 });
 
@@ -539,6 +616,62 @@ describe('a sandbox', () => {
         ...unharmed(id, 2, 3),
         sandboxId: other,
         lineage: { restored: [{ step: 2, sandboxId: other }] },
+      },
+    });
+    expect(repeated(batch, results)).toBe(0);
+  });
+
+  it('that the host ends a second time is not restored again: a new attempt', async () => {
+    const batch = await stack.start('host-twice', [
+      { id: 'task', effects: 2, replies: [exec, gatedExec, done] },
+    ]);
+    const id = rolloutIdOf('host-twice', 'task');
+    const other = sandboxIdOf(forkChildKey(`${id}/1/restore`, 0));
+    await stack.effects(id, 2);
+    await stack.down();
+    await stack.up();
+    await stack.effects(id, 2, other);
+
+    await stack.down();
+    await stack.up();
+
+    expect(await stack.finish(batch)).toMatchObject({
+      task: {
+        outcome: 'scored',
+        reward: 1,
+        attempts: [
+          { attempt: 1, failure: { class: 'infra', type: 'SandboxStopped' } },
+          { attempt: 2, failure: null },
+        ],
+        sandboxId: sandboxIdOf(`${id}/2/create`),
+        lineage: { restored: [{ step: 2, sandboxId: other }] },
+      },
+    });
+  });
+
+  it('that the host ends while the model thinks is gone on from at its last checkpoint', async () => {
+    const batch = await stack.start('host-model', [
+      { id: 'task', effects: 2, replies: [exec, { ...exec, delayMs: 3000 }, done] },
+    ]);
+    const id = rolloutIdOf('host-model', 'task');
+    await until('the model thinks', 30, async () => {
+      const { answered, open } = batch.model.stats();
+      return answered === 1 && open === 1;
+    });
+
+    await stack.down();
+    await stack.up();
+
+    const results = await stack.finish(batch);
+    const other = sandboxIdOf(forkChildKey(`${id}/1/restore`, 0));
+    expect(results).toMatchObject({
+      task: {
+        outcome: 'scored',
+        reward: 1,
+        rewards: { effects: 2 },
+        attempts: [{ attempt: 1 }],
+        sandboxId: other,
+        lineage: { restored: [{ step: 1, sandboxId: other }] },
       },
     });
     expect(repeated(batch, results)).toBe(0);

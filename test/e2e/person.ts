@@ -1,5 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
-import { join } from 'node:path';
+import { existsSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 
 export interface Ended {
   code: number | null;
@@ -14,13 +15,18 @@ export interface Running {
   ended: Promise<Ended>;
 }
 
-const root = join(__dirname, '../..');
+/** Also from where the tests are compiled to. */
+export const projectRoot = rootAbove(__dirname);
+
+function rootAbove(folder: string): string {
+  return existsSync(join(folder, 'package.json')) ? folder : rootAbove(dirname(folder));
+}
 
 /** Starts a program of this project as a person would, with a home of its own. */
 export function start(home: string, program: string, ...args: string[]): Running {
   const env: NodeJS.ProcessEnv = { ...process.env, ROLLOUTS_HOME: home };
   for (const name of ['TEMPORAL_ADDRESS', 'DENV_SERVER', 'DENV_API_KEY']) delete env[name];
-  const child = spawn(join(root, program), args, { cwd: root, env, stdio: 'pipe' });
+  const child = spawn(join(projectRoot, program), args, { cwd: projectRoot, env, stdio: 'pipe' });
   let stdout = '';
   let stderr = '';
   child.stdout.on('data', (data: Buffer) => (stdout += data.toString()));
