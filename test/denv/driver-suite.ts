@@ -458,6 +458,108 @@ export function describeDriver(under: () => DriverUnderTest, claims: DriverUnder
       }));
   });
 
+  describe('what has changed', () => {
+    const since = (versionId: string) => ({ kind: 'version', versionId }) as const;
+
+    test('is told since the start, since a version, in a fork and of a stopped sandbox', () =>
+      on(async (driver, { newSandbox, newFork, sh }) => {
+        const { base } = await driver.prepareBase(under().image, []);
+        const id = await newSandbox();
+        const [first, second] = [newId('ver'), newId('ver')];
+        const changed = async (
+          sandboxId: string,
+          tree: Parameters<typeof driver.changedSince>[1],
+        ) => (await driver.changedSince(sandboxId, tree)).changed;
+
+        const atStart = await changed(id, { kind: 'base', base });
+        await sh(id, 'echo 1 > data');
+        const written = await changed(id, { kind: 'base', base });
+        await driver.snapshot(id, first, { stop: false });
+        const taken = await changed(id, since(first));
+        await sh(id, 'cat data; ls -lR . > /dev/null');
+        const read = await changed(id, since(first));
+        await sh(id, 'echo 2 > data');
+        await driver.snapshot(id, second, { stop: false });
+        const later = [await changed(id, since(first)), await changed(id, since(second))];
+        const fork = await newFork(first);
+        const forked = await changed(fork, since(first));
+        await sh(fork, 'echo 3 > data');
+        const forkWritten = await changed(fork, since(first));
+        await driver.stop(id);
+        const stopped = await changed(id, since(second));
+
+        expect({ atStart, written, taken, read, later, forked, forkWritten, stopped }).toEqual({
+          atStart: false,
+          written: true,
+          taken: false,
+          read: false,
+          later: [true, false],
+          forked: false,
+          forkWritten: true,
+          stopped: false,
+        });
+        expect(await changed(id, since('never-taken'))).toBe(true);
+        for (const sandboxId of [id, fork]) await driver.remove(sandboxId);
+        for (const versionId of [first, second]) await driver.removeVersion(versionId);
+      }));
+
+    test.each([
+      ['other content of the same size and time', 'cp -p data x; echo two > data; touch -r x data'],
+      ['a mode', 'chmod 600 data'],
+      ['a name', 'mv data renamed'],
+      ['a file less', 'rm data'],
+      ['an empty folder', 'mkdir folder'],
+      ['a link', 'ln -s data link'],
+      ['a shorter file', 'truncate -s 1 data'],
+    ])('%s is a change', (_title, script) =>
+      on(async (driver, { newSandbox, sh }) => {
+        const id = await newSandbox();
+        const versionId = newId('ver');
+        await sh(id, 'echo one > data');
+        await driver.snapshot(id, versionId, { stop: false });
+
+        await sh(id, script);
+
+        expect(await driver.changedSince(id, since(versionId))).toMatchObject({ changed: true });
+        await driver.remove(id);
+        await driver.removeVersion(versionId);
+      }),
+    );
+
+    test('two versions differ by the content of their files, with no link followed', () =>
+      on(async (driver, { newSandbox, sh }) => {
+        const id = await newSandbox();
+        const [first, second] = [newId('ver'), newId('ver')];
+        const before =
+          'echo a > a; echo b > b; mkdir d; echo c > d/c; ln -s /etc link; seq 100000 > big; echo same > same';
+        const after =
+          'echo A > a; touch b; chmod 600 b; rm -r d; echo d > d; ln -sfn /usr link; echo end >> big; cp big copy; rm same; echo same > same';
+        await sh(id, before);
+        await driver.snapshot(id, first, { stop: false });
+        await sh(id, after);
+        await driver.snapshot(id, second, { stop: false });
+
+        const diff = await driver.diff(since(first), since(second), 100);
+        const cut = await driver.diff(since(first), since(second), 2);
+
+        expect(diff).toEqual({
+          files: [
+            { path: '/workspace/a', change: 'changed', bytes: 2 },
+            { path: '/workspace/big', change: 'changed', bytes: 588_899 },
+            { path: '/workspace/copy', change: 'added', bytes: 588_899 },
+            { path: '/workspace/d', change: 'added', bytes: 2 },
+            { path: '/workspace/d/c', change: 'removed', bytes: 2 },
+            { path: '/workspace/link', change: 'changed', bytes: 4 },
+          ],
+          more: 0,
+        });
+        expect(cut).toEqual({ files: diff.files.slice(0, 2), more: 4 });
+        expect(await driver.diff(since(second), since(second), 9)).toEqual({ files: [], more: 0 });
+        await driver.remove(id);
+        for (const versionId of [first, second]) await driver.removeVersion(versionId);
+      }));
+  });
+
   describe('the life of a sandbox', () => {
     test('it is listed while it is there, and removing it twice is no error', () =>
       on(async (driver, { newSandbox }) => {

@@ -216,6 +216,7 @@ async def control(reader, writer):
             writer.write((json.dumps(reply) + "\n").encode())
             await writer.drain()
             if op == "quit":
+                trees.let_go()  # Here, and not in the last moments of a process that counts as gone already.
                 os.unlink(sys.argv[1])  # Tells whoever watches over it that its end is meant.
                 os._exit(0)
     except (OSError, ValueError):

@@ -127,6 +127,12 @@ def flush_tree(tree):
     check(libc.syncfs(places[place]), f"syncfs {tree}")
 
 
+def let_go():
+    with placing:
+        while places:
+            os.close(places.popitem()[1])
+
+
 def snapshot(source, target, readOnly, flush, cgroup, kill):
     """
     Flush, freeze, snapshot, then thaw or kill. Whatever fails in between, the sandbox does not stay frozen, and a snapshot that
