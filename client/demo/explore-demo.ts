@@ -101,11 +101,15 @@ export async function exploreDemo(
       independent: { batchId: many.batchId, ...independent },
       ratio: (root.modelCalls + modelCalls) / (root.modelCalls + independent.modelCalls),
       sandboxesLeft: await sandboxesLeft(stack, [...first.rollouts, ...tries.rollouts]),
-      versionsKept: (await stack.rollouts.denv.listVersions({})).versions.length,
+      versionsKept: await versionsKept(stack),
     };
   } finally {
     await model.close();
   }
+}
+
+async function versionsKept({ rollouts: { denv, owner } }: DemoStack): Promise<number> {
+  return (await denv.listVersions({ owner })).versions.length;
 }
 
 interface Searching {

@@ -1,6 +1,6 @@
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { TaskRow } from '../../contracts/task';
+import type { TaskRow, Verifier } from '../../contracts/task';
 import type { Script, ScriptedReply } from '../../models/scripted-script';
 
 /** A task with what the scripted model says to it. Its reward is 1 when `effects` lines were left in /workspace/effects. */
@@ -10,6 +10,8 @@ export interface CrashTask extends Partial<Omit<TaskRow, 'id' | 'prompt' | 'veri
   replies: ScriptedReply[];
   /** The verifier waits until its gate is opened. */
   gatedVerifier?: boolean;
+  /** The verifier gets killed before it has a verdict. */
+  verifierDies?: boolean;
 }
 
 const effect = 'echo x >> /workspace/effects';
@@ -43,6 +45,7 @@ function controllerAfter(first: string) {
 
 const countEffects = `
 n=$(cat /submission/workspace/effects 2>/dev/null | wc -l)
+[ -z "$DIES" ] || kill -9 $$
 [ -z "$GATED" ] || until [ -e /verdict/go ]; do sleep 0.05; done
 reward=0; [ "$n" != "$EXPECTED" ] || reward=1
 echo "{\\"reward\\": $reward, \\"effects\\": $n}" > /verdict/reward.json
@@ -55,25 +58,37 @@ export const scriptOf = (tasks: CrashTask[]): Script => ({
   entries: tasks.map((task) => ({ when: promptOf(task), replies: task.replies })),
 });
 
+export const verifierOf = ({ effects, gatedVerifier, verifierDies }: CrashTask): Verifier => ({
+  image: 'host',
+  files: [{ from: './count.sh', to: '/verify/count.sh' }],
+  command: ['sh', '/verify/count.sh'],
+  collect: ['/workspace/effects'],
+  env: {
+    EXPECTED: String(effects),
+    GATED: gatedVerifier ? 'yes' : '',
+    DIES: verifierDies ? 'yes' : '',
+  },
+  timeoutS: 60,
+});
+
 /** Writes the tasks as a taskset, with all that it names. Returns its file. */
 export function writeTaskset(folder: string, tasks: CrashTask[]): string {
   mkdirSync(folder, { recursive: true });
   copyFileSync(join(__dirname, 'controller.mjs'), join(folder, 'controller.mjs'));
   writeFileSync(join(folder, 'count.sh'), countEffects);
   const rows = tasks.map((task) => {
-    const { effects, replies: _said, gatedVerifier, ...row } = task;
+    const {
+      replies: _said,
+      gatedVerifier: _gated,
+      effects: _effects,
+      verifierDies: _dies,
+      ...row
+    } = task;
     return {
       environment: { image: 'host' },
       ...row,
       prompt: promptOf(task),
-      verifier: {
-        image: 'host',
-        files: [{ from: './count.sh', to: '/verify/count.sh' }],
-        command: ['sh', '/verify/count.sh'],
-        collect: ['/workspace/effects'],
-        env: { EXPECTED: String(effects), GATED: gatedVerifier ? 'yes' : '' },
-        timeoutS: 60,
-      },
+      verifier: verifierOf(task),
     };
   });
   const file = join(folder, 'taskset.json');

@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { awaitExploration, startExploration } from '../../client/explore';
@@ -19,6 +20,7 @@ import {
   lastWork,
   slowController,
   untilGo,
+  verifierOf,
   work,
 } from './crash-tasks';
 import { leftBehind } from './left-behind';
@@ -330,7 +332,7 @@ describe('kill -9 of the denv server', () => {
 });
 
 /** Starts `count` continuations from before a step, and waits until they have their ids. */
-async function goOnFrom(rolloutId: string, step: number, count: number) {
+async function goOnFrom(rolloutId: string, step: number, count: number, stopAtReward?: number) {
   const { ledger } = stack.rollouts;
   const continuations = async () =>
     (await ledger.rollouts({ parentRolloutId: rolloutId })).map((row) => row.rolloutId);
@@ -338,7 +340,12 @@ async function goOnFrom(rolloutId: string, step: number, count: number) {
   const { exploreId } = await startExploration(stack.rollouts, {
     rolloutId,
     strategy: { name: 'flat', count, depth: 1, branch: 1, every: 1, at: step },
-    limits: { concurrency: count, maxContinuations: count, maxDepth: 1 },
+    limits: {
+      concurrency: count,
+      maxContinuations: count,
+      maxDepth: 1,
+      ...(stopAtReward === undefined ? {} : { stopAtReward }),
+    },
     changes: {},
     priceFile: join(stack.home, 'prices.json'),
   });
@@ -411,6 +418,45 @@ describe('an exploration', () => {
     expect(await stack.rollouts.ledger.results(rolloutIds)).toMatchObject(
       rolloutIds.map(() => ({ reward: null, failure: { class: 'cancelled' } })),
     );
+  });
+});
+
+describe('an exploration that stops at a reward', () => {
+  let serial = 0;
+
+  it('stops those that still run, also when the worker is killed, and leaves no sandbox', async () => {
+    serial += 1;
+    const batchId = `losers-${serial}`;
+    const parent = rolloutIdOf(batchId, 'task');
+    const batch = await stack.start(batchId, [
+      { id: 'task', effects: 2, replies: [exec, gatedExec, done] },
+    ]);
+    await stack.effects(parent, 2);
+    await stack.finish(batch);
+    const { exploreId, rolloutIds } = await goOnFrom(parent, 2, 3, 1);
+    const sandboxOf = (id: string) => sandboxIdOf(forkChildKey(`${id}/1/create`, 0));
+    for (const id of rolloutIds) await stack.effects(id, 2, sandboxOf(id));
+    const winner = rolloutIds[1] ?? '';
+    const open = { argv: ['touch', '/workspace/go'], timeoutS: 10 };
+
+    const back = stack.killAndAwait('worker');
+    await stack.rollouts.denv.exec(sandboxOf(winner), open, { key: `gate/${winner}` });
+    await back;
+
+    const explored = await awaitExploration(stack.rollouts, exploreId);
+    expect(explored).toMatchObject({
+      ended: 'stop_reward',
+      scored: 1,
+      best: { rolloutId: winner, reward: 1 },
+    });
+    expect(await stack.rollouts.ledger.results(rolloutIds)).toMatchObject(
+      rolloutIds.map((id) =>
+        id === winner
+          ? { outcome: 'scored', reward: 1 }
+          : { outcome: 'unscored', reward: null, failure: { class: 'cancelled' } },
+      ),
+    );
+    await until('no sandbox', 30, async () => (await stack.sandboxes(rolloutIds)).length === 0);
   });
 });
 
@@ -676,6 +722,57 @@ describe('a sandbox', () => {
     });
     expect(repeated(batch, results)).toBe(0);
   });
+});
+
+describe('a verifier', () => {
+  let deaths = 0;
+
+  it('that dies leaves no reward, in no mean; another one judges what was kept, and no agent runs', async () => {
+    deaths += 1;
+    const batchId = `verifier-${deaths}`;
+    const well = { id: 'well', effects: 1, replies: [exec, done] };
+    const dies = { ...well, id: 'dies', verifierDies: true };
+    const batch = await stack.start(batchId, [well, dies]);
+    const id = rolloutIdOf(batchId, 'dies');
+
+    const results = await stack.finish(batch);
+
+    expect(results).toMatchObject({
+      well: unharmed(rolloutIdOf(batchId, 'well'), 1, 2),
+      dies: {
+        outcome: 'unscored',
+        reward: null,
+        failure: { class: 'verifier' },
+        stopReason: 'done',
+        attempts: [{ attempt: 1 }],
+      },
+    });
+    expect(await batchReport(stack.rollouts, batchId)).toMatchObject({
+      declared: 2,
+      scored: 1,
+      meanReward: 1,
+    });
+    expect(await regrade(batchId, '--only-unscored')).toMatchObject({
+      code: 3,
+      report: { judged: 0, rollouts: [{ rolloutId: id, before: null, reward: null }] },
+    });
+    const mended = join(stack.home, 'tasksets', batchId, 'mended.json');
+    writeFileSync(mended, JSON.stringify(verifierOf({ ...dies, verifierDies: false })));
+    expect(await regrade(batchId, '--only-unscored', '--verifier', mended)).toMatchObject({
+      code: 0,
+      report: { judged: 1, turned: 1, rollouts: [{ rolloutId: id, before: null, reward: 1 }] },
+    });
+    expect(await batchReport(stack.rollouts, batchId)).toMatchObject({ scored: 2, meanReward: 1 });
+    // What was recorded at its end stays as it was.
+    expect(await stack.rollouts.ledger.results([id])).toEqual([results['dies']]);
+    expect(batch.model.stats().requests).toBe(4);
+  });
+
+  async function regrade(...args: string[]): Promise<{ code: number | null; report: unknown }> {
+    const { code, stdout, stderr } = await stack.command('regrade', ...args, '--json');
+    if (stdout === '') throw new Error(`regrade exited ${code}: ${stderr}`);
+    return { code, report: JSON.parse(stdout) as unknown };
+  }
 });
 
 describe('a model endpoint', () => {
