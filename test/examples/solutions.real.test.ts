@@ -19,7 +19,7 @@ describe('the example tasks', () => {
   }, 60_000);
 
   async function rewards(taskset: string, agent: string) {
-    const file = `examples/incident/${taskset}`;
+    const file = `examples/${taskset}`;
     const { code, stdout } = await run(
       home,
       'bin/rollouts',
@@ -39,7 +39,7 @@ describe('the example tasks', () => {
   ])(
     'give the %s agent a reward of %d, and none where the verifier crashes',
     async (agent, reward) => {
-      await expect(rewards('taskset.yaml', agent)).resolves.toEqual({
+      await expect(rewards('incident/taskset.yaml', agent)).resolves.toEqual({
         code: 3,
         rewards: [
           ['restart-web', reward],
@@ -55,8 +55,22 @@ describe('the example tasks', () => {
     120_000,
   );
 
+  test.each([
+    ['oracle', 1],
+    ['nop', 0],
+  ])(
+    'lead the %s agent through the maze to a reward of %d',
+    async (agent, reward) => {
+      await expect(rewards('maze/taskset.yaml', agent)).resolves.toEqual({
+        code: 0,
+        rewards: [['way-out', reward]],
+      });
+    },
+    60_000,
+  );
+
   test('count effects in the ones made for kills', async () => {
-    await expect(rewards('kill-taskset.yaml', 'oracle')).resolves.toEqual({
+    await expect(rewards('incident/kill-taskset.yaml', 'oracle')).resolves.toEqual({
       code: 0,
       rewards: [
         ['slow-http', 1],
