@@ -5,6 +5,9 @@ import { checkMachine, checkStack } from '../doctor/checks';
 import type { Check } from '../doctor/checks';
 import { examineLedger } from '../doctor/ledger';
 import type { Finding } from '../doctor/ledger';
+import { examineVersions, versionsWords } from '../doctor/versions';
+import type { VersionsReport } from '../doctor/versions';
+import { rulesOf } from './checkpoints';
 
 interface DoctorOptions {
   repair?: boolean;
@@ -19,18 +22,19 @@ export function addDoctor(program: Command, context: Context): void {
     .option('--json', 'print one JSON object')
     .addHelpText(
       'after',
-      '\nExamples:\n  rollouts doctor\n  rollouts doctor --repair\n\nA result that the ledger has is never changed. Exits 1 when something is left to do.',
+      '\nExamples:\n  rollouts doctor\n  rollouts doctor --repair\n\nA result that the ledger has is never changed, and no version is removed. Exits 1 when something is left to do.',
     )
     .action((options: DoctorOptions) => doctor(context, options));
 }
 
 async function doctor(context: Context, options: DoctorOptions): Promise<void> {
   const checks = [...checkMachine(context.settings), ...(await checkStack(context.settings))];
-  const findings = await findingsOf(context, checks, options.repair ?? false);
+  const { findings, versions } = await examine(context, checks, options.repair ?? false);
   if (options.json) {
-    context.print(JSON.stringify({ checks, findings }));
+    context.print(JSON.stringify({ checks, findings, versions }));
   } else {
     for (const line of checkLines(checks)) context.print(line);
+    context.print(versionsLine(versions));
     for (const line of findingLines(findings, options.repair ?? false)) context.print(line);
   }
   const left =
@@ -38,22 +42,31 @@ async function doctor(context: Context, options: DoctorOptions): Promise<void> {
   if (left) context.exitWith(1);
 }
 
-/** Null when the ledger cannot be compared: it takes Temporal and the denv server to answer. */
-async function findingsOf(
-  context: Context,
-  checks: Check[],
-  repair: boolean,
-): Promise<Finding[] | null> {
+interface Examined {
+  findings: Finding[] | null;
+  versions: VersionsReport | null;
+}
+
+/** Nothing when the ledger cannot be compared: it takes Temporal and the denv server to answer. */
+async function examine(context: Context, checks: Check[], repair: boolean): Promise<Examined> {
   const answering = ['Temporal', 'denv server'].every((name) =>
     checks.some((check) => check.name === name && check.ok === true),
   );
-  if (!answering) return null;
+  if (!answering) return { findings: null, versions: null };
+  const rules = rulesOf(context);
   const rollouts = await connect(context.settings);
   try {
-    return await examineLedger(rollouts, repair);
+    const findings = await examineLedger(rollouts, repair);
+    return { findings, versions: await examineVersions(rollouts, rules, new Date()) };
   } finally {
     await rollouts.close();
   }
+}
+
+function versionsLine(versions: VersionsReport | null): string {
+  const name = 'versions'.padEnd(17);
+  if (versions === null) return `-    ${name} not looked at: the stack does not answer`;
+  return `${(versions.overBytes === 0 ? 'ok' : '-').padEnd(4)} ${name} ${versionsWords(versions)}`;
 }
 
 function checkLines(checks: Check[]): string[] {

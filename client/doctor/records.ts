@@ -32,8 +32,9 @@ export async function recordedVerdict(
     for (const { sandboxId, entries } of sandboxes) {
       for (const { at, event, data } of entries) {
         const key: unknown = data['key'];
-        if (event !== 'verified' || typeof key !== 'string' || key.endsWith('/verify/start'))
-          continue;
+        // A later verdict is no part of what a rollout ended with.
+        const own = typeof key === 'string' && key.startsWith(`${rolloutId}/`);
+        if (event !== 'verified' || !own || key.endsWith('/verify/start')) continue;
         const reply = VerifyReply.safeParse(data);
         if (!reply.success || reply.data.verdict === 'none') continue;
         found = { sandboxId, attempt, at, key, reply: reply.data };
