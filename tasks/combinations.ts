@@ -1,6 +1,7 @@
 import type { Complaint, FieldPath } from './refusals';
 import { nestingComplaint } from './hud-config';
 import { isModelName, modelNameRemedy } from './model-names';
+import { memoryRefusal } from './ways';
 
 /**
  * What a task asks for that cannot go together: HUD tasks and their controllers, targets that start nothing, graders. For tasks
@@ -12,6 +13,7 @@ export function combinationComplaints(task: unknown): Complaint[] {
   const limits = value('limits');
   return [
     ...hudComplaints(value),
+    ...continuationComplaints(value),
     ...(value('environment', 'address') === undefined ? [] : attachedComplaints(value)),
     ...targetComplaints(value),
     ...graderComplaints(value('grading', 'graders')),
@@ -47,11 +49,39 @@ function hudComplaints(value: Look): Complaint[] {
     complaints.push({ path: ['onOutcomeUnknown'], message: `\`restore\`: ${inMemory}`, remedy });
   }
   const checkpoints = value('checkpoints');
-  if (checkpoints !== undefined && checkpoints !== 'never') {
+  if (checkpoints !== undefined && checkpoints !== 'never' && !onlyVerified(value)) {
     const remedy = 'say `never`, or leave it out';
     complaints.push({ path: ['checkpoints'], message: inMemory, remedy });
   }
   return complaints;
+}
+
+/** Ways on that no target can go, or that would lose what the reward is made of. */
+function continuationComplaints(value: Look): Complaint[] {
+  const complaints: Complaint[] = [];
+  const way = value('continuation');
+  const hud = value('hud') !== undefined;
+  if (way === 'memory') {
+    const remedy = hud ? 'say `replay`, or leave it out' : 'say `snapshot` or `replay`';
+    complaints.push({ path: ['continuation'], message: memoryRefusal, remedy });
+  }
+  if (way === 'snapshot' && hud && !onlyVerified(value)) {
+    const message = `\`snapshot\`: ${inMemory}, and its own grade is part of the reward`;
+    const remedy = 'say `replay`, or have the reward come from a `verifier` alone';
+    complaints.push({ path: ['continuation'], message, remedy });
+  }
+  if (value('checkpointTools') === true && hud) {
+    const message = `an agent cannot roll back a HUD task: ${inMemory}`;
+    complaints.push({ path: ['checkpointTools'], message, remedy: 'leave it out' });
+  }
+  return complaints;
+}
+
+/** Of a task as it was written: denv verify alone gives the reward. */
+function onlyVerified(value: Look): boolean {
+  const graders = value('grading', 'graders');
+  if (!Array.isArray(graders)) return value('verifier') !== undefined;
+  return graders.every((grader: unknown) => isObject(grader) && grader['kind'] === 'verify');
 }
 
 /** Nothing is started at an address, and nothing of it but its HUD channel can be reached. */
