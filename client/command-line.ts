@@ -1,14 +1,21 @@
 import { Command, CommanderError } from 'commander';
+import { addCheckpoints } from './commands/checkpoints';
+import { addDiff } from './commands/diff';
 import { addDoctor } from './commands/doctor';
 import { addDown } from './commands/down';
 import { addExplore } from './commands/explore';
+import { addExport } from './commands/export';
+import { addFork } from './commands/fork';
 import { addList } from './commands/list';
+import { addRegrade } from './commands/regrade';
 import { addRun } from './commands/run';
 import { addScripted } from './commands/scripted';
+import { addShell } from './commands/shell';
 import { addShow } from './commands/show';
 import { addStatus } from './commands/status';
 import { addSteering } from './commands/steer';
 import { addTargets } from './commands/targets';
+import { addTree } from './commands/tree';
 import { addUp } from './commands/up';
 import { addWatch } from './commands/watch';
 import type { Context } from './context';
@@ -25,6 +32,13 @@ const commands = [
   addShow,
   addSteering,
   addExplore,
+  addFork,
+  addTree,
+  addDiff,
+  addShell,
+  addExport,
+  addRegrade,
+  addCheckpoints,
   addDoctor,
   addScripted,
 ];

@@ -86,7 +86,18 @@ async function connectTemporal(settings: Settings) {
   }
 }
 
+/** Where a denv server answers, and to which key. */
+export interface DenvPlace {
+  server: string;
+  apiKey: string;
+}
+
 export function connectDenv(settings: Settings): DenvClient {
+  return createDenvClient(denvPlace(settings));
+}
+
+/** @throws StackDownError, UserError */
+export function denvPlace(settings: Settings): DenvPlace {
   const server = settings.denvServer ?? readStackState(settings.paths.run)?.denv.address;
   if (server === undefined) {
     throw new StackDownError(`the stack of ${settings.paths.home} is not running`);
@@ -94,6 +105,5 @@ export function connectDenv(settings: Settings): DenvClient {
   if (settings.denvServer && settings.denvApiKey === null) {
     throw new UserError(`DENV_SERVER is ${server}, and its key is needed in DENV_API_KEY`);
   }
-  const apiKey = settings.denvApiKey ?? embeddedDenvKey(settings.paths);
-  return createDenvClient({ server, apiKey });
+  return { server, apiKey: settings.denvApiKey ?? embeddedDenvKey(settings.paths) };
 }

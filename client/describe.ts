@@ -15,6 +15,9 @@ import { currentResult } from './current';
 import { StackDownError, UserError } from './errors';
 import { rolloutStatus } from './rollouts';
 import type { Settings } from './settings';
+import type { ChosenWay } from '../tasks/ways';
+import { lineageOf } from './lineage';
+import type { Origin } from './lineage';
 import { readTrajectory } from './trajectory';
 
 /** Everything there is to know about one rollout. */
@@ -30,6 +33,10 @@ export interface RolloutDescription {
   verdicts: (VerdictResult & { evidence: VerifyEvidence | null })[];
   /** The evidence is what its grader left: a HUD frame, a command's output, a judge's answers. */
   grades: (GradeResult & { evidence: unknown })[];
+  /** Where it goes on from; null where it began by itself. */
+  origin: Origin | null;
+  /** How continuations of it go on; null where its input is not kept. */
+  goesOn: ChosenWay | null;
   continuations: {
     rolloutId: string;
     step: number | null;
@@ -80,13 +87,15 @@ async function describe(
   const { result, regraded: _current, ...rollout } = row;
   const status = result || !rollouts ? null : await statusIfAnswered(rollouts, rolloutId);
   const children = await ledger.rollouts({ parentRolloutId: rolloutId });
+  const trajectory = await readTrajectory(blobs, result?.trajectory ?? status?.trajectory ?? '');
   const sandboxId = result?.sandboxId ?? status?.sandboxId ?? '';
   const { hud, ...sandbox } = await sandboxOf(rollouts, sandboxId);
   return {
     rollout,
     status,
     result,
-    trajectory: await readTrajectory(blobs, result?.trajectory ?? status?.trajectory ?? ''),
+    trajectory,
+    ...(await lineageOf({ ledger, blobs }, rolloutId, trajectory)),
     regrades: await ledger.regrades({ rolloutId }),
     verdicts: await withEvidence(blobs, result?.verdicts ?? []),
     grades: await Promise.all(

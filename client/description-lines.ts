@@ -160,13 +160,33 @@ function checkpointLines({ rollout, result, status }: RolloutDescription): strin
   ];
 }
 
-function lineageLines({ rollout, result, continuations }: RolloutDescription): string[] {
+function lineageLines({
+  rollout,
+  result,
+  continuations,
+  origin,
+  goesOn,
+}: RolloutDescription): string[] {
   const lines: string[] = [];
   if (rollout.parentRolloutId !== null) {
-    lines.push(`  goes on from ${rollout.parentRolloutId}, step ${rollout.parentStep}`);
+    const way = origin
+      ? `, by ${origin.way}${origin.version === '' ? '' : ` of ${origin.version}`}`
+      : '';
+    lines.push(`  goes on from ${rollout.parentRolloutId}, step ${rollout.parentStep}${way}`);
   }
+  for (const edit of origin?.edited ?? []) {
+    lines.push(
+      `  was shown an edited observation ${edit.step}.${edit.call} of ${edit.name}:`,
+      ...block('  was', edit.before),
+      ...block('  is', edit.after),
+    );
+  }
+  for (const text of origin?.said ?? []) lines.push(...block('was told first', text));
   for (const { step, version, sandboxId } of result?.lineage.restored ?? []) {
     lines.push(`  step ${step} was done again from ${version}, in ${sandboxId}`);
+  }
+  if (goesOn && (result?.steps ?? 1) > 0) {
+    lines.push(`  continuations go on by ${goesOn.way}: ${goesOn.why}`);
   }
   for (const child of continuations) {
     const reward = child.reward === null ? '' : `, reward ${formatReward(child.reward)}`;

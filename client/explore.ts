@@ -1,144 +1,164 @@
-import { BatchRollouts } from '../contracts/batch';
-import { RolloutInput } from '../contracts/rollout';
-import type { Checkpoint, ExploreInput, ExploreResult, RolloutResult } from '../contracts/rollout';
-import { PackedTask } from '../contracts/task';
-import { identityOf } from '../tasks/identity';
+import { ExplorationInput } from '../contracts/rollout';
+import type {
+  ExplorationResult,
+  ExploreLimits,
+  ExploreNode,
+  RolloutInput,
+  StrategyChoice,
+} from '../contracts/rollout';
+import type { ContinuationWay } from '../contracts/task';
+import { missingPrice } from '../tasks/prices';
+import type { ChosenWay } from '../tasks/ways';
+import { explorationQuery } from '../workflows/messages';
+import type { ExplorationProgress } from '../workflows/messages';
+import { withChanges } from './changes';
+import type { ModelChanges } from './changes';
 import type { Rollouts } from './connect';
-import { UsageError, UserError } from './errors';
-import { declaredOf, handle, rolloutStatus, startOnce } from './rollouts';
+import { UsageError } from './errors';
+import { handle, startOnce } from './rollouts';
+import { deepest, depthOf, standingOf, wayFrom } from './standing';
+import type { Standing } from './standing';
 
-/** Where the blob store has the input of a continuation. */
-export const inputName = (rolloutId: string): string => `inputs/${rolloutId}`;
+/** Where the blob store has what an exploration was started with, by the root's id and the exploration's number. */
+export const explorationName = (rolloutId: string, n: number): string =>
+  `explorations/${rolloutId}/${n}`;
 
 export interface ExploreRequest {
   rolloutId: string;
-  step: number;
-  count: number;
+  strategy: StrategyChoice;
+  limits: ExploreLimits;
+  changes: ModelChanges;
+  way?: ContinuationWay;
+  /** Left out: other seeds than those of the explorations before. */
+  seed?: number;
+  priceFile: string;
 }
 
 export interface StartedExploration {
   exploreId: string;
-  rolloutIds: string[];
+  chosen: ChosenWay;
 }
 
 /**
- * Starts `count` continuations of a rollout from the checkpoint before `step`: each in a sandbox of its own, with what was
- * left of the budget and a seed of its own, each verified. Exploring the same step again adds more of them.
- * @throws UsageError when there is no such checkpoint, or it is a HUD task
+ * Starts a workflow that goes on from steps of a rollout, again and again as its strategy says, within its limits: each
+ * continuation in a sandbox of its own, with what was left of the budget and a seed of its own, each verified. Exploring the same
+ * rollout again adds to what there is.
+ * @throws UsageError when there is nothing to go on from, or a limit needs a price that is not known
  */
 export async function startExploration(
   rollouts: Rollouts,
   request: ExploreRequest,
 ): Promise<StartedExploration> {
-  const parent = await inputOf(rollouts, request.rolloutId);
-  const packed = PackedTask.parse(
-    JSON.parse((await rollouts.blobs.get(parent.taskRef)).toString()),
-  );
-  refuseHud(request.rolloutId, packed);
-  const checkpoint = await checkpointAt(rollouts, request);
-  const continuations = await claimContinuations(rollouts, {
-    parent,
-    taskDigest: packed.digest,
-    checkpoint,
-    count: request.count,
-  });
-  const first = continuations[0];
-  if (!first) throw new UsageError('--count: give at least 1');
-  const exploreId = `explore/${parent.rolloutId}/${request.step}/${first.index}`;
-  await rollouts.ledger.declareRollouts(continuations.map(declaredOf));
-  const input: ExploreInput = { exploreId, rollouts: continuations };
-  await startOnce(rollouts, 'explore', exploreId, input);
-  return { exploreId, rolloutIds: continuations.map(({ rolloutId }) => rolloutId) };
+  const { rolloutId, limits } = request;
+  const standing = await standingOf(rollouts, rolloutId);
+  const chosen = wayFrom(standing, request.way);
+  const changed = await withChanges(standing.input, request.changes, request.priceFile);
+  if (
+    limits.maxCostUsd !== undefined &&
+    changed.agent === 'model' &&
+    changed.model.price === null
+  ) {
+    throw new UsageError(missingPrice(changed.model.name, request.priceFile).message);
+  }
+  const rootNode = nodeOf(standing, chosen);
+  refuseNowhere(rootNode, request.strategy);
+  const root = await goingOn(rollouts, standing, changed, request.way);
+  const levels = deepest - depthOf(standing.input);
+  if (levels < 1) {
+    throw new UsageError(
+      `${rolloutId} is a fork ${deepest} deep already, and that is as deep as it goes`,
+    );
+  }
+  const exploreId = await claim(rollouts, rolloutId, (n) => ({
+    exploreId: `explore/${rolloutId}/${n}`,
+    root,
+    rootNode,
+    strategy: request.strategy,
+    limits: { ...limits, maxDepth: Math.min(limits.maxDepth, levels) },
+    seed: request.seed ?? (n - 1) * seedsOfOne,
+  }));
+  return { exploreId, chosen };
 }
 
-/** Waits for an exploration to end. */
+/** No exploration has more continuations, so none has the seeds of another. */
+const seedsOfOne = 10_000;
+
+function nodeOf(standing: Standing, { way }: ChosenWay): ExploreNode {
+  const { input, state, reward, steps, checkpoints } = standing;
+  return {
+    rolloutId: input.rolloutId,
+    parentRolloutId: null,
+    step: null,
+    depth: 0,
+    state,
+    reward,
+    checkpoints:
+      way === 'replay'
+        ? Array.from({ length: steps }, (_, i) => i + 1)
+        : checkpoints.map(({ step }) => step),
+  };
+}
+
+function refuseNowhere({ rolloutId, checkpoints }: ExploreNode, { at }: StrategyChoice): void {
+  if (checkpoints.length === 0) {
+    throw new UsageError(
+      `${rolloutId} has no checkpoints to go on from; run it with --checkpoints step, or explore with --way replay`,
+    );
+  }
+  if (typeof at !== 'number' || checkpoints.includes(at)) return;
+  throw new UsageError(
+    `--at ${at}: ${rolloutId} has no checkpoint before that step; it has them before ${checkpoints.join(', ')}`,
+  );
+}
+
+/** The way that was asked for is said in the task, which is what a continuation goes by. */
+async function goingOn(
+  { blobs }: Rollouts,
+  { packed }: Standing,
+  root: RolloutInput,
+  way: ContinuationWay | undefined,
+): Promise<RolloutInput> {
+  if (way === undefined || packed.task.continuation === way) return root;
+  const task = { ...packed.task, continuation: way };
+  const { ref } = await blobs.put(Buffer.from(JSON.stringify({ ...packed, task })));
+  return { ...root, taskRef: ref };
+}
+
+/** Numbers are claimed in the blob store, so two explorations at once never have the same one. */
+async function claim(
+  rollouts: Rollouts,
+  rolloutId: string,
+  inputFor: (n: number) => ExplorationInput,
+): Promise<string> {
+  for (let n = 1; ; n++) {
+    const input = ExplorationInput.parse(inputFor(n));
+    const data = Buffer.from(JSON.stringify(input));
+    const { won } = await rollouts.blobs.putIfAbsent(explorationName(rolloutId, n), data);
+    if (!won) continue;
+    await startOnce(rollouts, 'explore', input.exploreId, input);
+    return input.exploreId;
+  }
+}
+
+const answerMs = 5000;
+
+/** An exploration so far, also once it has ended; null when nobody answers. */
+export async function explorationProgress(
+  rollouts: Rollouts,
+  exploreId: string,
+): Promise<ExplorationProgress | null> {
+  try {
+    const asked = () => handle(rollouts, exploreId).query(explorationQuery);
+    return await rollouts.temporal.withDeadline(Date.now() + answerMs, asked);
+  } catch {
+    return null;
+  }
+}
+
+/** Waits for an exploration to end. @throws WorkflowFailedError when it was cancelled before it began, or failed */
 export async function awaitExploration(
   rollouts: Rollouts,
   exploreId: string,
-): Promise<{ explored: ExploreResult; results: RolloutResult[] }> {
-  const explored = (await handle(rollouts, exploreId).result()) as ExploreResult; // what the explore workflow returns
-  const results = await rollouts.ledger.results(explored.rollouts.map((r) => r.rolloutId));
-  return { explored, results };
-}
-
-/** What a rollout was started with: its batch has it, or, for a continuation, its own entry in the blob store. */
-export async function inputOf(rollouts: Rollouts, rolloutId: string): Promise<RolloutInput> {
-  const own = await rollouts.blobs.find(inputName(rolloutId));
-  if (own) return RolloutInput.parse(JSON.parse(own.toString()));
-  const row = await rollouts.ledger.rollout(rolloutId);
-  const batch = row && (await rollouts.ledger.batch(row.batchId));
-  if (!batch) throw new UserError(`there is no rollout ${rolloutId}; see: rollouts list`);
-  const data = await rollouts.blobs.get(batch.rolloutsRef);
-  const found = BatchRollouts.parse(JSON.parse(data.toString())).find(
-    (input) => input.rolloutId === rolloutId,
-  );
-  if (!found) throw new UserError(`batch ${batch.batchId} has no input of ${rolloutId}`);
-  return found;
-}
-
-function refuseHud(rolloutId: string, { task }: PackedTask): void {
-  if (!task.hud) return;
-  throw new UsageError(
-    `${rolloutId} is a HUD task, which lives in its environment's memory: no version holds it, so there is nothing to go on from. Run it again with --group for other ways it may go`,
-  );
-}
-
-async function checkpointAt(rollouts: Rollouts, request: ExploreRequest): Promise<Checkpoint> {
-  const { rolloutId, step } = request;
-  const result = (await rollouts.ledger.rollout(rolloutId))?.result;
-  const checkpoints =
-    result?.checkpoints ?? (await rolloutStatus(rollouts, rolloutId))?.checkpoints ?? [];
-  const found = checkpoints.find((checkpoint) => checkpoint.step === step);
-  if (found) return found;
-  const steps = checkpoints.map((checkpoint) => checkpoint.step);
-  throw new UsageError(
-    steps.length === 0
-      ? `${rolloutId} has no checkpoints to go on from`
-      : `--at ${step}: ${rolloutId} has no checkpoint before that step; it has them before ${steps.join(', ')}`,
-  );
-}
-
-/** Numbers are claimed in the blob store, so two explorations at once never name the same continuation. */
-async function claimContinuations(
-  rollouts: Rollouts,
-  asked: { parent: RolloutInput; taskDigest: string; checkpoint: Checkpoint; count: number },
-): Promise<RolloutInput[]> {
-  const { parent, taskDigest, checkpoint, count } = asked;
-  const claimed: RolloutInput[] = [];
-  for (let k = 1; claimed.length < count; k++) {
-    const input = continuationOf(parent, taskDigest, checkpoint, k);
-    const { won } = await rollouts.blobs.putIfAbsent(
-      inputName(input.rolloutId),
-      Buffer.from(JSON.stringify(input)),
-    );
-    if (won) claimed.push(input);
-  }
-  return claimed;
-}
-
-function continuationOf(
-  parent: RolloutInput,
-  taskDigest: string,
-  checkpoint: Checkpoint,
-  k: number,
-): RolloutInput {
-  const { step, version, trajectory, spent } = checkpoint;
-  const from = { parentRolloutId: parent.rolloutId, step, version, trajectory, spent };
-  const settings = { ...parent.model.settings, seed: (parent.model.settings.seed ?? 0) + k };
-  return {
-    ...parent,
-    rolloutId: `${parent.rolloutId}/e${step}.${k}`,
-    index: k,
-    identity: identityOf({
-      taskDigest,
-      agent: parent.agent,
-      model: parent.model.name,
-      settings,
-      limits: parent.limits,
-      index: k,
-      from: { parentRolloutId: parent.rolloutId, step, trajectory },
-    }),
-    model: { ...parent.model, settings },
-    from,
-  };
+): Promise<ExplorationResult> {
+  return (await handle(rollouts, exploreId).result()) as ExplorationResult; // what the explore workflow returns
 }

@@ -3,6 +3,7 @@ import type { RolloutResult } from '../contracts/rollout';
 import type { Rollouts } from './connect';
 import type { Context } from './context';
 import { formatReward, oneLine, reportLines } from './report';
+import { onInterrupts } from './interrupts';
 import { cancelBatch } from './rollouts';
 import { watchBatch } from './watch';
 
@@ -17,20 +18,10 @@ export async function followBatch(
   batchId: string,
   options: { cancelOnInterrupt: boolean },
 ): Promise<BatchReport> {
-  let interrupts = options.cancelOnInterrupt ? 0 : 1;
-  const onInterrupt = (): void => {
-    interrupts += 1;
-    if (interrupts > 1) process.exit(130);
-    context.note(
-      'cancelling; waiting for sandboxes to be cleaned up (Ctrl-C again leaves at once)',
-    );
-    cancelBatch(rollouts, batchId).catch((error: unknown) =>
-      context.note(`cannot cancel: ${String(error)}`),
-    );
-  };
-  const onHangUp = (): void => process.exit(0);
-  process.on('SIGINT', onInterrupt);
-  process.on('SIGHUP', onHangUp);
+  const stopListening = onInterrupts(
+    context,
+    options.cancelOnInterrupt ? () => cancelBatch(rollouts, batchId) : null,
+  );
   try {
     return await watchBatch(rollouts, batchId, {
       onResult: (result, counts) => context.note(resultLine(result, counts)),
@@ -41,8 +32,7 @@ export async function followBatch(
       },
     });
   } finally {
-    process.off('SIGINT', onInterrupt);
-    process.off('SIGHUP', onHangUp);
+    stopListening();
   }
 }
 
@@ -62,7 +52,7 @@ function nextLines(report: BatchReport): string[] {
   return one ? [`look closer: rollouts show ${one.rolloutId}`] : [];
 }
 
-function resultLine(
+export function resultLine(
   result: RolloutResult,
   { ended, declared }: { ended: number; declared: number },
 ): string {

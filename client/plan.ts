@@ -1,12 +1,13 @@
 import type { BatchInput } from '../contracts/batch';
 import type { ModelChoice, RolloutInput } from '../contracts/rollout';
-import type { AgentSettings, Task } from '../contracts/task';
+import type { AgentSettings, CheckpointPolicy, KeepPolicy, Task } from '../contracts/task';
 import type { BlobStore } from '../stores/blobs';
 import { identityOf } from '../tasks/identity';
 import { isModelName, modelNameRemedy } from '../tasks/model-names';
 import { packTask } from '../tasks/pack';
 import { missingPrice, priceOf } from '../tasks/prices';
 import type { LoadedTaskset } from '../tasks/loaded';
+import { refusedWay, wayOf } from '../tasks/ways';
 import { UsageError } from './errors';
 
 /** What a person asked for, beside the taskset. */
@@ -19,6 +20,9 @@ export interface RunRequest {
   settings: AgentSettings;
   group: number;
   maxSteps?: number;
+  /** Instead of what the tasks say. */
+  checkpoints?: CheckpointPolicy;
+  keep?: KeepPolicy;
   /** Only these; all when empty. */
   taskIds: string[];
 }
@@ -82,6 +86,7 @@ export async function planBatch(
   for (const { task, model } of await chooseTasks(taskset, request, places.priceFile)) {
     const { packed, taskRef } = await packTask(taskset, task, places.blobs);
     const limits = { ...task.limits, ...(request.maxSteps ? { maxSteps: request.maxSteps } : {}) };
+    const keep = request.keep ?? task.keep;
     for (let index = 0; index < request.group; index++) {
       rollouts.push({
         rolloutId: `rollout/${request.batchId}/${task.id}/${index}`,
@@ -101,14 +106,19 @@ export async function planBatch(
         agent: request.agent,
         model,
         limits,
-        // A HUD task lives in its environment's memory, which no version holds.
-        checkpoints: task.checkpoints ?? (task.hud ? 'never' : 'step'),
+        checkpoints: request.checkpoints ?? task.checkpoints ?? defaultCheckpoints(task),
+        ...(keep ? { keep } : {}),
         onOutcomeUnknown: task.onOutcomeUnknown ?? (task.hud ? 'report' : 'restore'),
         searchAttributes: places.searchAttributes,
       });
     }
   }
   return { batchId: request.batchId, taskset: taskset.name, rollouts };
+}
+
+/** A HUD task whose continuations make its calls again has no use for versions. */
+function defaultCheckpoints(task: Task): CheckpointPolicy {
+  return task.hud && wayOf(task).way !== 'snapshot' ? 'never' : 'step';
 }
 
 function checkBatchId(batchId: string): void {
@@ -139,6 +149,14 @@ function namedTasks(taskset: LoadedTaskset, request: RunRequest): Task[] {
   if (attached) {
     throw new UsageError(
       `--agent oracle runs commands in a sandbox, and task "${attached.id}" is attached to by an address, where none can be run`,
+    );
+  }
+  const inMemory =
+    (request.checkpoints ?? 'never') !== 'never' &&
+    tasks.find((task) => refusedWay(task, 'snapshot'));
+  if (inMemory) {
+    throw new UsageError(
+      `--checkpoints ${request.checkpoints}: task "${inMemory.id}" cannot go on from one: ${refusedWay(inMemory, 'snapshot')}`,
     );
   }
   return tasks;

@@ -5,11 +5,12 @@ import {
 } from '@temporalio/client';
 import type { WorkflowHandle } from '@temporalio/client';
 import type { BatchInput, BatchProgress } from '../contracts/batch';
-import type { RolloutInput, RolloutStatus } from '../contracts/rollout';
+import type { Checkpoint, RolloutInput, RolloutStatus } from '../contracts/rollout';
 import { KeyConflictError } from '../stores/ledger';
 import type { BatchRow, DeclaredRollout } from '../stores/ledger';
 import {
   cancelSignal,
+  forkUpdate,
   messageUpdate,
   pauseUpdate,
   progressQuery,
@@ -104,7 +105,7 @@ const cutShort = ['TERMINATED', 'FAILED', 'TIMED_OUT'];
  */
 export async function startOnce(
   rollouts: Rollouts,
-  workflow: 'batch' | 'rollout' | 'explore',
+  workflow: 'batch' | 'rollout' | 'explore' | 'regrade',
   workflowId: string,
   input: object,
 ): Promise<void> {
@@ -179,6 +180,11 @@ export async function sendMessage(
   return running(rollouts, rolloutId, (workflow) =>
     workflow.executeUpdate(messageUpdate, { args: [{ text }] }),
   );
+}
+
+/** A checkpoint of a running rollout, taken at its next moment between two steps; without a version where none holds its world. */
+export async function takeCheckpoint(rollouts: Rollouts, rolloutId: string): Promise<Checkpoint> {
+  return running(rollouts, rolloutId, (workflow) => workflow.executeUpdate(forkUpdate));
 }
 
 export function handle(rollouts: Rollouts, workflowId: string): WorkflowHandle {

@@ -1,6 +1,8 @@
 import type { Command } from 'commander';
 import { AgentKind } from '../../contracts/rollout';
-import { choice, collect, wholeNumberFrom } from '../options';
+import { KeepPolicy } from '../../contracts/task';
+import type { CheckpointPolicy } from '../../contracts/task';
+import { checkpointPolicy, choice, collect, wholeNumberFrom } from '../options';
 import { runtimeKinds } from '../runtimes';
 import type { RuntimeOptions } from '../runtimes/runtime';
 
@@ -13,6 +15,8 @@ export interface RunOptions extends RuntimeOptions {
   concurrency: number;
   batch?: string;
   maxSteps?: number;
+  checkpoints?: CheckpointPolicy;
+  keep?: KeepPolicy;
   task?: string[];
   json?: boolean;
   detach?: boolean;
@@ -44,6 +48,16 @@ export function addRunOptions(command: Command): Command {
       'name of the batch; the same again re-attaches and starts nothing twice',
     )
     .option('--max-steps <n>', 'instead of the limits of the tasks', wholeNumberFrom(1, 10_000))
+    .option(
+      '--checkpoints <when>',
+      'step (before each), mutating (before those that change something), <n> (each n-th) or never',
+      checkpointPolicy,
+    )
+    .option(
+      '--keep <which>',
+      'versions kept after the end: final, all, best or none',
+      choice(KeepPolicy.options),
+    )
     .option('--task <id>', 'only this task; again for more', collect)
     .option('--json', 'print one JSON object at the end, and nothing else on stdout')
     .option('--detach', 'return when the batch is started')
@@ -61,6 +75,7 @@ Examples:
   rollouts run tasks.yaml --model openai/my-model --base-url http://127.0.0.1:8000/v1 --group 4
   rollouts run tasks.yaml --model openai/my-model --model-arg temperature=0.7 --model-arg top_k=20
   rollouts run tasks.yaml --model scripted --batch nightly --json
+  rollouts run tasks.yaml --model scripted --checkpoints 5 --keep best --group 8
   rollouts run hud-tasks.json --runtime local:env.py --model anthropic/my-model
 
 Runtimes of HUD tasks; rollouts targets says which of them work here:

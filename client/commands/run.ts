@@ -41,6 +41,8 @@ async function run(context: Context, file: string, options: RunOptions): Promise
     settings: parseModelArgs(options.modelArg ?? []),
     group: options.group,
     maxSteps: options.maxSteps,
+    checkpoints: options.checkpoints,
+    keep: options.keep,
     taskIds: options.task ?? [],
   };
   const priceFile = settings.paths.prices;

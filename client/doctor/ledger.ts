@@ -5,7 +5,7 @@ import { BatchRollouts } from '../../contracts/batch';
 import { RolloutInput, RolloutResult } from '../../contracts/rollout';
 import type { RolloutRow } from '../../stores/ledger';
 import type { Rollouts } from '../connect';
-import { inputOf } from '../explore';
+import { inputOf } from '../inputs';
 import { batchName, batchWorkflowId, declaredOf, handle } from '../rollouts';
 import { recordedVerdict, verdictFrom } from './records';
 

@@ -43,6 +43,11 @@ describe('the command line, without a stack', () => {
     'resume',
     'message',
     'explore',
+    'fork',
+    'tree',
+    'diff',
+    'shell',
+    'export',
     'doctor',
     'scripted',
   ];
@@ -62,7 +67,36 @@ describe('the command line, without a stack', () => {
     [['run', 'x.yaml', '--agent', 'human'], 'Give one of: model, oracle, nop.'],
     [['up', '--denv-port', '70000'], 'Give a whole number from 0 to 65535.'],
     [['list', '--class', 'bad'], 'Give one of: infra, controller, model,'],
-    [['explore', 'rollout/b/t/0'], "error: required option '--at <step>' not specified"],
+    [['fork', 'rollout/b/t/0'], "error: required option '--at <step|last>' not specified"],
+    [['fork', 'rollout/b/t/0', '--at', '1', '--count', '65'], 'Give a whole number from 1 to 64.'],
+    [
+      ['fork', 'rollout/b/t/0', '--at', '1', '--edit-observation', 'x'],
+      'give call=file, as in 2.1=seen.txt or 2.1=-',
+    ],
+    [
+      ['explore', 'rollout/b/t/0', '--at', 'first'],
+      'Give the number of a step, last or uncertain.',
+    ],
+    [['explore', 'rollout/b/t/0', '--depth', '101'], 'Give a whole number from 1 to 100.'],
+    [['explore', 'rollout/b/t/0', '--branch', '65'], 'Give a whole number from 1 to 64.'],
+    [['explore', 'rollout/b/t/0', '--concurrency', '65'], 'Give a whole number from 1 to 64.'],
+    [
+      ['explore', 'rollout/b/t/0', '--max-continuations', '10001'],
+      'Give a whole number from 1 to 10000.',
+    ],
+    [['explore', 'rollout/b/t/0', '--strategy', 'best'], 'Give one of: flat, tree, value.'],
+    [
+      ['explore', 'rollout/b/t/0', '--stop-when', 'reward>1'],
+      "Give 'reward>=1', or another number in it.",
+    ],
+    [['explore', 'rollout/b/t/0', '--budget', '0'], 'Give a number above 0.'],
+    [['explore', 'rollout/b/t/0', '--way', 'undo'], 'Give one of: snapshot, replay, memory.'],
+    [['export', 'b'], "error: required option '--training <file>' not specified"],
+    [
+      ['run', 'x.yaml', '--checkpoints', '0'],
+      'Give step, mutating, never or a whole number of steps.',
+    ],
+    [['run', 'x.yaml', '--keep', 'some'], 'Give one of: final, all, best, none.'],
     [
       ['run', 'none.yaml', '--agent', 'nop'],
       'none.yaml: there is no such file; name a taskset file',
@@ -83,6 +117,9 @@ describe('the command line, without a stack', () => {
     ['cancel', 'b'],
     ['pause', 'rollout/b/t/0'],
     ['explore', 'rollout/b/t/0', '--at', '1'],
+    ['fork', 'rollout/b/t/0', '--at', '1'],
+    ['diff', 'rollout/b/t/0', 'rollout/b/t/1'],
+    ['shell', 'rollout/b/t/0'],
   ])('says how to start the stack that %s needs', async (...args) => {
     const { code, err } = await rollouts(...args);
 

@@ -1,0 +1,115 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { WorkflowFailedError } from '@temporalio/client';
+import { CancelledFailure } from '@temporalio/common';
+import type { ExplorationResult, ExploreNode } from '../contracts/rollout';
+import type { ExplorationProgress } from '../workflows/messages';
+import type { Rollouts } from './connect';
+import type { Context } from './context';
+import { awaitExploration, explorationProgress } from './explore';
+import { onInterrupts } from './interrupts';
+import { formatReward } from './report';
+import { cancelExploration } from './rollouts';
+import { meanOf } from './tree';
+import { shortId } from './tree-lines';
+
+const pollMs = 1000;
+
+/**
+ * Waits for an exploration with a line for each continuation that ends. Ctrl-C cancels it, and goes on waiting.
+ * @returns what it came to, also when it was cancelled
+ */
+export async function followExploration(
+  context: Context,
+  rollouts: Rollouts,
+  exploreId: string,
+): Promise<ExplorationResult> {
+  const stopListening = onInterrupts(context, () => cancelExploration(rollouts, exploreId));
+  const over = new AbortController();
+  const told = tell(context, rollouts, exploreId, over.signal);
+  try {
+    return await endOf(rollouts, exploreId);
+  } finally {
+    over.abort();
+    await told;
+    stopListening();
+  }
+}
+
+async function endOf(rollouts: Rollouts, exploreId: string): Promise<ExplorationResult> {
+  try {
+    return await awaitExploration(rollouts, exploreId);
+  } catch (error) {
+    const cancelled =
+      error instanceof WorkflowFailedError && error.cause instanceof CancelledFailure;
+    const progress = cancelled ? await explorationProgress(rollouts, exploreId) : null;
+    if (!progress) throw error;
+    return cancelledResult(progress);
+  }
+}
+
+/** Tells what is new until all is over, and then the rest. A worker that does not answer is asked again. */
+async function tell(
+  context: Context,
+  rollouts: Rollouts,
+  exploreId: string,
+  over: AbortSignal,
+): Promise<void> {
+  const told = new Set<string>();
+  for (;;) {
+    const last = over.aborted;
+    const progress = await explorationProgress(rollouts, exploreId);
+    for (const line of progress ? newLines(progress, told) : []) context.note(line);
+    if (last) return;
+    await sleep(pollMs, undefined, { signal: over }).catch(() => undefined);
+  }
+}
+
+function newLines({ nodes, more, running }: ExplorationProgress, told: Set<string>): string[] {
+  const [root, ...continuations] = nodes;
+  const ended = continuations.filter(({ state }) => state !== 'running');
+  const rewards = ended.flatMap(({ reward }) => (reward === null ? [] : [reward]));
+  const best =
+    rewards.length === 0 ? 'no reward yet' : `best ${formatReward(Math.max(...rewards))}`;
+  const counts = `${ended.length + more} ended, ${running} running, ${best}`;
+  return ended.flatMap((node) => {
+    if (told.has(node.rolloutId)) return [];
+    told.add(node.rolloutId);
+    return [`[${counts}] ${endWords(root?.rolloutId ?? '', node)}`];
+  });
+}
+
+function endWords(rootId: string, node: ExploreNode): string {
+  const { rolloutId, parentRolloutId, step, state, reward } = node;
+  const parent =
+    parentRolloutId === null || parentRolloutId === rootId
+      ? ''
+      : ` of ${shortId(rootId, parentRolloutId)}`;
+  const came = reward === null ? state : `reward ${formatReward(reward)}`;
+  return `${shortId(rootId, rolloutId)}, from before step ${step}${parent}: ${came}`;
+}
+
+/** What there is of an exploration that has no result of its own. */
+function cancelledResult(progress: ExplorationProgress): ExplorationResult {
+  const { exploreId, modelCalls, nodes } = progress;
+  const continuations = nodes.slice(1);
+  const scored = continuations.filter(({ state }) => state === 'scored');
+  const ranked = scored.toSorted((a, b) => (b.reward ?? 0) - (a.reward ?? 0));
+  const [best] = ranked;
+  return {
+    exploreId,
+    value: meanOf(scored.map(({ reward }) => reward ?? 0)),
+    best: best ? { rolloutId: best.rolloutId, reward: best.reward ?? 0 } : null,
+    // Of a search that was cut short the values would mislead; `rollouts tree` has them.
+    values: [],
+    scored: scored.length,
+    ended: 'cancelled',
+    modelCalls,
+    rollouts: continuations.map(({ rolloutId, parentRolloutId, step, state, reward }) => ({
+      rolloutId,
+      parentRolloutId,
+      step,
+      outcome: state === 'scored' ? 'scored' : 'unscored',
+      reward,
+    })),
+  };
+}
