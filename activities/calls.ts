@@ -21,7 +21,8 @@ export interface CallToolInput {
   modelKey: string;
   index: number;
   timeoutS: number;
-  snapshot?: 'before';
+  /** `changed`: only when something has changed since the last version, else that one is told. */
+  snapshot?: 'before' | 'changed';
   onOutcomeUnknown: OutcomeUnknownPolicy;
 }
 
@@ -166,7 +167,8 @@ const keep = (
     ...(version ? { version } : {}),
   } satisfies TrajectoryEntry);
 
-const unknownText =
+/** The observation of such a call, with the policy `report`. */
+export const unknownText =
   'The outcome of this call is unknown: the machine that ran it restarted while it was out, and it may or may not have had its effect.';
 
 const isUnknown = (error: unknown): boolean =>

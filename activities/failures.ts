@@ -35,6 +35,8 @@ export const failureTable = {
   WorkerShutdown: { ...infra, retryable: true },
   /** An error that nobody foresaw. */
   Unexpected: { ...infra, retryable: true },
+  /** A recorded tool call, made again in a new sandbox, was answered differently. */
+  ReplayDiverged: { ...infra, retryable: false, again: 'never' },
   ControllerFailed: { class: 'controller', retryable: false, again: 'attempt' },
   InvalidRequest: task,
   /** What a task itself does before its agent begins: its set-up commands, the start of a HUD environment's task. */

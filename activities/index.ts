@@ -1,4 +1,6 @@
 import { callActivities } from './calls';
+import { checkpointToolActivities } from './checkpoint-tools';
+import { continuationActivities } from './continuations';
 import { createDocuments } from './documents';
 import { graderActivities } from './graders';
 import { hudActivities } from './hud';
@@ -6,6 +8,7 @@ import { judgeActivities } from './judge';
 import type { Dependencies } from './parts';
 import { recordActivities } from './records';
 import { regradeActivities } from './regrade';
+import { replayActivities } from './replay';
 import { sandboxActivities } from './sandboxes';
 import { stepActivities } from './step';
 import { toolActivities } from './tools';
@@ -19,6 +22,9 @@ export function createActivities(dependencies: Dependencies) {
     ...sandboxActivities(parts),
     ...toolActivities(parts),
     ...callActivities(parts),
+    ...checkpointToolActivities(parts),
+    ...continuationActivities(parts),
+    ...replayActivities(parts),
     ...trajectoryActivities(parts),
     ...stepActivities(parts),
     ...verifyActivities(parts),

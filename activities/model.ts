@@ -2,6 +2,7 @@ import { PackedTask } from '../contracts/task';
 import type { ModelReply, ToolCall, TrajectoryEntry } from '../contracts/trajectory';
 import { askOnce, reissuedOf } from './ask';
 import type { AskInput } from './ask';
+import { checkpointTools } from './checkpoint-tools';
 import { toMs } from './documents';
 import { Opening } from './hud-prompt';
 import type { Parts } from './parts';
@@ -27,8 +28,8 @@ export interface ModelTurn {
   tools: string[];
   /** Of tool calls past those, which are not made. */
   surplus?: number;
-  /** Every tool called says that it only reads. */
-  readOnly?: true;
+  /** Places of the calls that are ours to make, where the agent is offered `checkpoint` and `rollback`. */
+  ours?: number[];
   /** A tool call without id or name: nothing could be shown for it. */
   malformed?: true;
   finishReason: ModelReply['finishReason'];
@@ -112,11 +113,12 @@ function turnOf(
   context: AgentContext,
 ): Omit<ModelTurn, 'head'> {
   const surplus = toolCalls.length - maxCalls;
+  const ours = context.checkpointTools ? oursAmong(toolCalls.slice(0, maxCalls)) : [];
   const malformed = toolCalls.some((call) => call.id === '' || call.name === '');
   return {
     tools: toolCalls.slice(0, maxCalls).map((call) => call.name.slice(0, 64)),
     ...(surplus > 0 ? { surplus } : {}),
-    ...(onlyReads(toolCalls, context) ? { readOnly: true } : {}),
+    ...(ours.length > 0 ? { ours } : {}),
     ...(malformed ? { malformed: true } : {}),
     finishReason,
     tokens: [usage.promptTokens, usage.completionTokens],
@@ -125,9 +127,7 @@ function turnOf(
   };
 }
 
-function onlyReads(toolCalls: ToolCall[], { tools }: AgentContext): boolean {
-  const reading = new Set(
-    tools.filter((tool) => tool.annotations?.readOnlyHint === true).map((tool) => tool.name),
-  );
-  return toolCalls.every((call) => reading.has(call.name));
+function oursAmong(toolCalls: ToolCall[]): number[] {
+  const own = new Set(checkpointTools.map(({ name }) => name));
+  return toolCalls.flatMap((call, index) => (own.has(call.name) ? [index] : []));
 }

@@ -1,16 +1,18 @@
 import { Context } from '@temporalio/activity';
 import { WorkflowNotFoundError } from '@temporalio/client';
 import { BatchRollouts } from '../contracts/batch';
-import type { RolloutInput, RolloutResult } from '../contracts/rollout';
+import { RolloutInput } from '../contracts/rollout';
+import type { RolloutResult } from '../contracts/rollout';
 import { BlobNotFoundError } from '../stores/blobs';
 import { awaitAny, endOf } from './await-rollouts';
 import type { AwaitOutput, RolloutEnd } from './await-rollouts';
+import { inputName } from './continuations';
 import { activity } from './heartbeat';
 import { lostResult } from './lost-result';
 import type { Parts } from './parts';
 
-/** Where a lost rollout's declaration is: at hand, or in its batch's list. */
-export type Declared = { input: RolloutInput } | { ref: string };
+/** Where a lost rollout's declaration is: at hand, in its batch's list, or kept under its name as a continuation's is. */
+export type Declared = { input: RolloutInput } | { ref: string } | 'continuation';
 
 /** Of one page of rollouts: it goes through a history. At least one is read, whatever its size. */
 const pageBytes = 256 * 1024;
@@ -19,6 +21,11 @@ export function recordActivities(parts: Parts) {
   const { ledger, documents } = parts;
 
   async function declaredOf(declared: Declared, rolloutId: string): Promise<RolloutInput> {
+    if (declared === 'continuation') {
+      const kept = await documents.find(RolloutInput, inputName(rolloutId));
+      if (!kept) throw new BlobNotFoundError(`no input of ${rolloutId} is kept`);
+      return kept;
+    }
     if ('input' in declared) return declared.input;
     const rollouts = await documents.get(BatchRollouts, declared.ref);
     const found = rollouts.find((input) => input.rolloutId === rolloutId);

@@ -1,7 +1,9 @@
 import type { CreateSandboxRequest, ForkReply, Labels, Sandbox } from '../contracts/denv';
 import { PackedTask } from '../contracts/task';
+import type { Task } from '../contracts/task';
 import { DenvError } from '../denv/errors';
 import { forkChildKey, sandboxIdOf } from '../denv/ids';
+import { refuseUnforkable } from './continuation-way';
 import { toFinalFailure } from './failures';
 import { activity, held } from './heartbeat';
 import type { Parts } from './parts';
@@ -68,6 +70,7 @@ export function sandboxActivities({ denv, blobs, documents, owner }: Parts) {
       async (input: CreateSandboxInput, signal: AbortSignal): Promise<StartedSandbox> => {
         const packed = await documents.get(PackedTask, input.taskRef);
         refuseUnclear(packed.task);
+        refuseCheckpointTools(packed.task);
         await refuseUngradable(denv, packed.task);
         const request = createRequest(packed, input);
         const sandbox = await held(denv, null, input.key, () =>
@@ -81,12 +84,12 @@ export function sandboxActivities({ denv, blobs, documents, owner }: Parts) {
 
     /**
      * Starts one sandbox from a version, services and data as they were there. Idempotent by `key`.
-     * @throws InvalidRequest (final) the task is a HUD task
+     * @throws InvalidRequest (final) a version holds too little of a HUD task's world
      */
     forkVersion: activity(
       async (input: ForkVersionInput, signal: AbortSignal): Promise<StartedSandbox> => {
         const packed = await documents.get(PackedTask, input.taskRef);
-        refuseFork(packed);
+        refuseUnforkable(packed.task);
         const request = { count: 1, labels: labels(input.rolloutId), leaseS: input.leaseS };
         const reply = await held(denv, null, input.key, () =>
           denv.forkVersion(input.version, request, { key: input.key, signal }),
@@ -134,12 +137,12 @@ function started(sandbox: Sandbox, { task }: PackedTask): StartedSandbox {
   };
 }
 
-/** The task of a HUD environment lives in its process: a fork would have the files, and no task. */
-function refuseFork({ task }: PackedTask): void {
-  if (!task.hud) return;
+/** What a HUD task has in memory would be lost with each rollback. */
+function refuseCheckpointTools({ id, hud, checkpointTools }: Task): void {
+  if (!hud || !checkpointTools) return;
   throw new DenvError(
-    'invalid_request',
-    `task ${task.id} is a HUD task: its sandbox cannot be started from a version taken in it, since the task lives in memory`,
+    'capability_missing',
+    `task ${id}: checkpointTools: a HUD task lives in the memory of its environment, which no rollback would bring back`,
   );
 }
 

@@ -1,5 +1,6 @@
 import type { Grader, Task } from '../contracts/task';
 import { DenvError } from '../denv/errors';
+import { isForkable } from './continuation-way';
 
 /** What a rollout needs to know of its task; the rest stays in the blob store. */
 export interface TaskFacts {
@@ -7,6 +8,10 @@ export interface TaskFacts {
   solutionCommands: number;
   verifyTimeoutS: number;
   noVerdict: 'unscored' | 'zero';
+  /** The agent is offered `checkpoint` and `rollback`. */
+  checkpointTools?: true;
+  /** No version of its sandbox holds all of its world. */
+  unforkable?: true;
   /** There when a HUD environment gives the task. */
   hud?: { startTimeoutS: number; gradeTimeoutS: number; noGrade: 'unscored' | 'zero' };
   /** Left out where the `verifier` alone gives the reward. */
@@ -54,6 +59,8 @@ export function factsOf(task: Task): TaskFacts {
         }
       : {}),
     ...(grading ? { grading } : {}),
+    ...(task.checkpointTools ? { checkpointTools: true as const } : {}),
+    ...(!isForkable(task) ? { unforkable: true as const } : {}),
   };
 }
 

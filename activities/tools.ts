@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { ModelChoice } from '../contracts/rollout';
 import type { DenvClient } from '../denv/client';
 import { DenvError } from '../denv/errors';
+import { withCheckpointTools } from './checkpoint-tools';
 import { activity, held } from './heartbeat';
 import type { Parts } from './parts';
 
@@ -23,6 +24,8 @@ export const AgentContext = z.object({
   tools: z.array(Tool),
   /** Blob ref of the Opening that a HUD environment gave; the task's own prompt where it is left out. */
   promptRef: z.string().optional(),
+  /** Calls of `checkpoint` and `rollback` are ours: the sandbox never hears of them. */
+  checkpointTools: z.boolean().optional(),
 });
 export type AgentContext = z.infer<typeof AgentContext>;
 
@@ -32,6 +35,8 @@ export interface ListToolsInput {
   taskRef: string;
   model: ModelChoice;
   promptRef?: string;
+  /** Adds the two tools that are ours. */
+  checkpointTools?: true;
   timeoutS: number;
 }
 
@@ -47,13 +52,16 @@ export function toolActivities({ denv, documents }: Parts) {
      */
     listTools: activity(
       async (input: ListToolsInput, signal: AbortSignal): Promise<{ agentRef: string }> => {
-        const tools = await listTools(denv, input, signal);
+        const listed = await listTools(denv, input, signal);
+        const own = input.checkpointTools === true;
+        const tools = own ? withCheckpointTools(listed) : listed;
         const { taskRef, model, promptRef } = input;
         const context: AgentContext = {
           taskRef,
           model,
           tools,
           ...(promptRef === undefined ? {} : { promptRef }),
+          ...(own ? { checkpointTools: true } : {}),
         };
         return { agentRef: await documents.put(context) };
       },

@@ -16,6 +16,9 @@ export type PendingEntry =
   /** Tool calls of a reply that were not made. */
   | { type: 'skipped'; step: number; modelKey: string; from: number; why: string };
 
+/** How an observation of a call begins that was never made. */
+export const notMade = 'This call was not made: ';
+
 export interface AppendInput {
   /** Head of the chain so far; empty for none. */
   head: string;
@@ -79,7 +82,7 @@ async function entryOf(documents: Documents, entry: PendingEntry): Promise<Traje
           toolCallId: call.id,
           name: call.name,
           isError: true,
-          content: [{ type: 'text', text: `This call was not made: ${entry.why}` }],
+          content: [{ type: 'text', text: `${notMade}${entry.why}` }],
           durationS: 0,
         },
       }));

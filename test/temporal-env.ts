@@ -207,7 +207,7 @@ function quietRuntime(): void {
 export async function workflowBundle(): Promise<string> {
   const root = join(__dirname, '..');
   const hash = createHash('sha256');
-  for (const file of globSync('{workflows,contracts,activities}/*.ts', { cwd: root }).sort()) {
+  for (const file of globSync('{workflows,contracts,activities}/**/*.ts', { cwd: root }).sort()) {
     hash.update(file).update(readFileSync(join(root, file)));
   }
   const dir = join(root, 'dist', 'test');

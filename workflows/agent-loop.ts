@@ -15,9 +15,11 @@ import {
 } from './limits';
 import { whilePaused } from './pause';
 import { runSolution } from './solution';
+import { takeAsked } from './checkpoint-now';
 import { charge, noteIds, toMs, worldOf } from './state';
 import type { RolloutState } from './state';
 import { makeToolCalls } from './tool-calls';
+import { writePending } from './write-pending';
 
 /** `continue`: the agent is not done, but the history is full; the loop goes on in the next run. */
 export type LoopEnd = StopReason | 'continue';
@@ -27,7 +29,7 @@ export async function agentLoop(input: RolloutInput, state: RolloutState): Promi
   await whilePaused(input, state);
   if (state.paused) return 'continue';
   const end = await loopOf(input, state);
-  if (end !== 'continue' && state.pending.length > 0) await writePending(state);
+  if (end !== 'continue') await writePending(state);
   return end;
 }
 
@@ -46,6 +48,7 @@ function loopOf(input: RolloutInput, state: RolloutState): Promise<LoopEnd> {
 async function modelLoop(input: RolloutInput, state: RolloutState): Promise<LoopEnd> {
   for (;;) {
     await whilePaused(input, state);
+    await takeAsked(input, state);
     // An answer that came too late is graded, with that told beside it.
     if (state.lastWord && !state.paused && state.inbox.length === 0) {
       return timeUp(input, state) ?? state.lastWord;
@@ -149,13 +152,4 @@ function takeMessages(state: RolloutState): void {
   for (const text of state.inbox)
     state.pending.push({ type: 'person', step: state.step + 1, text });
   state.inbox = [];
-}
-
-async function writePending(state: RolloutState): Promise<void> {
-  const { head } = await activitiesFor('record', 'write trajectory').appendTrajectory({
-    head: state.head,
-    pending: state.pending,
-  });
-  state.head = head;
-  state.pending = [];
 }

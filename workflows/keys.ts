@@ -18,6 +18,13 @@ export const toolsKey = (place: Place): string => `${worldKey(place)}/tools`;
 export const commandKey = (place: Place, list: 'setup' | 'solution', index: number): string =>
   `${worldKey(place)}/${list}/${index}`;
 
+/** Of the calls of a replay; each has its place after it. */
+export const replayKey = (place: Place): string => `${worldKey(place)}/replay`;
+
+/** Of a checkpoint that somebody asked for, before that step. */
+export const askedKey = (place: Place, step: number): string =>
+  `${worldKey(place)}/step/${step}/asked`;
+
 /** Of the tool calls of a step; each has its index after it. */
 export const callsKey = (place: Place, step: number): string =>
   `${worldKey(place)}/step/${step}/call`;

@@ -1,6 +1,11 @@
 import { defineQuery, defineSignal, defineUpdate } from '@temporalio/workflow';
 import type { BatchProgress } from '../contracts/batch';
-import type { RolloutStatus } from '../contracts/rollout';
+import type {
+  Checkpoint,
+  ExplorationResult,
+  ExploreNode,
+  RolloutStatus,
+} from '../contracts/rollout';
 
 /** Stops a rollout: what runs is cancelled, the result recorded as cancelled, the sandbox deleted. */
 export const cancelSignal = defineSignal('cancel');
@@ -15,5 +20,31 @@ export const resumeUpdate = defineUpdate<RolloutStatus>('resume');
 /** A person's word to the agent, shown before its next model call. Returns how many wait to be shown. */
 export const messageUpdate = defineUpdate<number, [{ text: string }]>('message');
 
+/**
+ * Takes a checkpoint of a running rollout at the next moment between two of its steps, and answers it: one that was taken there
+ * anyway is that one. Refused for a rollout without steps, and where no version holds the world.
+ */
+export const checkpointUpdate = defineUpdate<Checkpoint>('checkpoint');
+
+/** As `checkpoint`, for whoever wants to go on from there: `version` is empty where only a replay can. */
+export const forkUpdate = defineUpdate<Checkpoint>('fork');
+
 /** Counts of a batch so far. */
 export const progressQuery = defineQuery<BatchProgress>('progress');
+
+/** An exploration so far. */
+export interface ExplorationProgress {
+  exploreId: string;
+  /** The root first, then the continuations as they were started; of a large tree, the last ones. */
+  nodes: ExploreNode[];
+  /** Continuations that are left out of `nodes`. */
+  more: number;
+  running: number;
+  modelCalls: number;
+  tokens: number;
+  costUsd: number;
+  /** Null while it goes on. */
+  ended: ExplorationResult['ended'] | null;
+}
+
+export const explorationQuery = defineQuery<ExplorationProgress>('exploration');

@@ -1,3 +1,4 @@
+import { isCancellation, log } from '@temporalio/workflow';
 import type { RolloutInput, StopReason } from '../contracts/rollout';
 import { troubleOf } from './failures';
 import type { Trouble } from './failures';
@@ -6,7 +7,7 @@ import { worldOf } from './state';
 import type { RolloutState } from './state';
 import { keepCheckpoint } from './step-work';
 import type { StepWork } from './step-work';
-import { restoreWorld } from './worlds';
+import { notUndone, restoreWorld } from './worlds';
 
 export type Recovery =
   /** Make the step's calls again: the world is as it was before them. */
@@ -68,7 +69,7 @@ async function afterUnknown(
   if (input.onOutcomeUnknown === 'fail' || work.version === null || work.restores >= most) {
     throw error;
   }
-  return again(input, state, work, work.version, 'the outcome of a call is unknown');
+  return again(input, state, work, work.version, `the outcome of a call is unknown; ${notUndone}`);
 }
 
 /** The host lost the sandbox: go on from the last checkpoint, once a rollout. */
@@ -80,19 +81,53 @@ async function afterHostLoss(
 ): Promise<Recovery> {
   if (state.hostRestored || worldOf(state).task.hud) throw error;
   if (trouble.details.version) keepCheckpoint(state, work, trouble.details.version);
-  const why = 'the host lost the sandbox';
+  const why = `the host lost the sandbox; ${notUndone}`;
   if (work.version !== null) {
     state.hostRestored = true;
     return again(input, state, work, work.version, why);
   }
-  const checkpoint = state.checkpoints.at(-1);
-  if (!checkpoint) throw error;
-  state.hostRestored = true;
-  state.head = checkpoint.trajectory;
-  state.pending = [];
-  const { step, version } = checkpoint;
-  await restoreWorld(input, state, { step, version, why });
+  if (!(await goBack(input, state, why))) throw error;
   return 'go-back';
+}
+
+/**
+ * A sandbox that the host lost where no tool call was out: while the model thought, while the rollout was held, before the
+ * verifier. Once a rollout, it goes on from its last checkpoint; false where it cannot.
+ */
+export async function restoreLost(
+  input: RolloutInput,
+  state: RolloutState,
+  error: unknown,
+): Promise<boolean> {
+  const { stage, world } = state;
+  const { failure, details } = troubleOf(error, stage);
+  const lostByHost =
+    failure.type === 'SandboxNotFound' ||
+    (failure.type === 'SandboxStopped' && details.evidence?.by === 'outside');
+  const atWork = stage === 'loop' || stage === 'verify';
+  if (!lostByHost || !atWork || !world || world.task.hud || state.hostRestored) return false;
+  try {
+    if (!(await goBack(input, state, `the host lost the sandbox; ${notUndone}`))) return false;
+  } catch (trouble) {
+    if (isCancellation(trouble)) throw trouble;
+    log.warn('the last checkpoint could not be restored', { trouble });
+    return false;
+  }
+  Object.assign(state, { stage: 'loop', lastWord: null, stopReason: null, agentFailure: null });
+  return true;
+}
+
+/** Puts world and transcript back to the last checkpoint; false when there is none. */
+async function goBack(input: RolloutInput, state: RolloutState, why: string): Promise<boolean> {
+  const checkpoint = state.checkpoints.at(-1);
+  if (!checkpoint) return false;
+  const { step, version, trajectory } = checkpoint;
+  state.hostRestored = true;
+  state.head = trajectory;
+  state.pending = [];
+  state.named = state.named.filter((one) => one.step < step);
+  await restoreWorld(input, state, { step, version, why });
+  return true;
 }
 
 async function again(

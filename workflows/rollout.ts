@@ -16,6 +16,7 @@ import { failed, troubleOf } from './failures';
 import { grade } from './grading';
 import { handleMessages } from './handlers';
 import { defaultMaxAttempts, timeoutFailure } from './limits';
+import { restoreLost } from './recover';
 import { resultOf } from './result';
 import { endAttributes } from './search-attributes';
 import { beginAttempt, initialState } from './state';
@@ -32,7 +33,7 @@ export async function rollout(input: RolloutInput, carried?: RolloutState): Prom
   // A run that an earlier version of this code began knows fewer fields.
   const state = { ...fresh, ...carried };
   const scope = new CancellationScope();
-  handleMessages(state, () => scope.cancel());
+  const handlers = handleMessages(input, state, () => scope.cancel());
 
   let end: RolloutEnding | 'continue';
   try {
@@ -42,6 +43,7 @@ export async function rollout(input: RolloutInput, carried?: RolloutState): Prom
     end = cancelled(state);
   }
   if (end === 'continue') {
+    handlers.leave();
     await CancellationScope.nonCancellable(() => condition(allHandlersFinished));
     if (!scope.consideredCancelled) return continueAsNew<typeof rollout>(input, state);
     end = cancelled(state);
@@ -58,7 +60,7 @@ async function attempts(
   for (;;) {
     try {
       refuseUnbounded(input);
-      await openWorld(input, state);
+      if ((await openWorld(input, state)) === 'continue') return 'continue';
       const end = await agentLoop(input, state);
       if (end === 'continue') return end;
       state.stopReason = end;
@@ -68,6 +70,7 @@ async function attempts(
       return ending;
     } catch (error) {
       if (isCancellation(error)) throw error;
+      if (await restoreLost(input, state, error)) continue;
       const { failure, details } = troubleOf(error, state.stage);
       endAttempt(state, failure);
       const most = input.limits.maxAttempts ?? defaultMaxAttempts;

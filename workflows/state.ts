@@ -63,6 +63,14 @@ export interface RolloutState {
 
   /** The latest `keptCheckpoints`; every version is in the trajectory beside its observation. */
   checkpoints: Checkpoint[];
+  /** The agent's own checkpoints, by the names that it gave them. */
+  named: { name: string; version: string; step: number }[];
+  rollbacks: number;
+  /** Of a continuation by replay: its recorded calls, and how many were made again in this attempt. */
+  replay: { planRef: string; calls: number; made: number } | null;
+  /** Checkpoints that somebody asked for between two steps, and the answer to all up to a number. */
+  checkpointsAsked: number;
+  answered: { upTo: number; checkpoint: Checkpoint | null; refusal: string | null };
   attempts: AttemptResult[];
   verdicts: VerdictResult[];
   grades: GradeResult[];
@@ -117,6 +125,11 @@ export function initialState(input: RolloutInput, startedAt: string): RolloutSta
     modelCallsReissued: 0,
     toolCalls: 0,
     checkpoints: [],
+    named: [],
+    rollbacks: 0,
+    replay: null,
+    checkpointsAsked: 0,
+    answered: { upTo: 0, checkpoint: null, refusal: null },
     attempts: [],
     verdicts: [],
     grades: [],
@@ -147,6 +160,8 @@ export function beginAttempt(state: RolloutState, input: RolloutInput): void {
   state.head = input.from?.trajectory ?? '';
   state.pending = [];
   state.checkpoints = [];
+  state.named = [];
+  state.replay = null;
   state.tokens = null;
   state.grades = [];
   state.lastWord = null;

@@ -6,6 +6,7 @@ import { activitiesFor } from './activity-options';
 import { failed } from './failures';
 import { callsKey, modelKey } from './keys';
 import { defaultToolTimeoutS, leaseOf, timeUp } from './limits';
+import { makeOwnCall } from './own-tools';
 import { recover } from './recover';
 import { charge, toMs, worldOf } from './state';
 import type { RolloutState } from './state';
@@ -54,6 +55,9 @@ function makeOne(
 ): Promise<CallToolOutput> {
   const { step } = state;
   const index = work.observations.length;
+  if (work.turn.ours?.includes(index)) {
+    return makeOwnCall(input, state, { index, tool: work.turn.tools[index] ?? '' });
+  }
   const toolTimeoutS = input.limits.toolTimeoutS ?? defaultToolTimeoutS;
   const timeoutS = Math.min(toolTimeoutS, stepLeft(state, work));
   const checkpoint = work.version === null && work.turn.checkpoint;
@@ -67,7 +71,7 @@ function makeOne(
     index,
     timeoutS,
     onOutcomeUnknown: input.onOutcomeUnknown,
-    ...(checkpoint ? { snapshot: 'before' as const } : {}),
+    ...(checkpoint ? { snapshot: input.checkpoints === 'mutating' ? 'changed' : 'before' } : {}),
   });
 }
 

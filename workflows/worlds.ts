@@ -5,6 +5,7 @@ import { activitiesFor } from './activity-options';
 import { failed, troubleOf } from './failures';
 import { commandKey, createKey, restoreKey, startTaskKey, toolsKey } from './keys';
 import { defaultToolTimeoutS, leaseOf } from './limits';
+import { replay } from './replay';
 import { worldOf } from './state';
 import type { RolloutState, World } from './state';
 
@@ -13,19 +14,30 @@ const toolsTimeoutS = 60;
 
 /**
  * Brings the sandbox up to where the agent may begin: create → ready → setup. A HUD environment is ready only once its task has
- * started. Does what is left of it, when called again.
+ * started, and a continuation by replay once its recorded calls were made again. Does what is left of it, when called again: in
+ * the next run, where it answers `continue`.
  */
-export async function openWorld(input: RolloutInput, state: RolloutState): Promise<void> {
+export async function openWorld(
+  input: RolloutInput,
+  state: RolloutState,
+): Promise<'continue' | undefined> {
   const world = state.world ?? (await start(input, state));
   if (!world.task.hud) await listTools(input, state, world);
-  // A continuation starts from a version in which set-up was done.
-  if (state.stage !== 'loop' && !input.from) await setUp(input, state, world);
+  // A version that a continuation starts from had its set-up done.
+  if (state.stage !== 'loop' && !versionOf(input) && !state.replay) {
+    await setUp(input, state, world);
+  }
   if (world.task.hud) {
     await startTask(input, state, world);
     await listTools(input, state, world);
   }
+  if (await replay(input, state)) return 'continue';
   state.stage = 'loop';
+  return undefined;
 }
+
+/** What a continuation starts from, where that is a version. */
+const versionOf = ({ from }: RolloutInput): string | undefined => from?.version || undefined;
 
 async function listTools(input: RolloutInput, state: RolloutState, world: World): Promise<void> {
   if (input.agent === 'model' && world.agentRef === null) {
@@ -36,6 +48,7 @@ async function listTools(input: RolloutInput, state: RolloutState, world: World)
       taskRef: input.taskRef,
       model: input.model,
       ...(world.promptRef ? { promptRef: world.promptRef } : {}),
+      ...(world.task.checkpointTools ? { checkpointTools: true as const } : {}),
       timeoutS: toolsTimeoutS,
     });
     world.agentRef = agentRef;
@@ -60,6 +73,7 @@ async function startTask(input: RolloutInput, state: RolloutState, world: World)
 
 async function start(input: RolloutInput, state: RolloutState): Promise<World> {
   state.stage = 'create';
+  if (input.from?.way === 'memory') throw noMemory(input);
   const key = createKey(state);
   const common = {
     key,
@@ -67,12 +81,18 @@ async function start(input: RolloutInput, state: RolloutState): Promise<World> {
     rolloutId: input.rolloutId,
     leaseS: leaseOf(input),
   };
-  const activities = activitiesFor('start', input.from ? 'create: fork' : 'create');
-  state.open.push({ key, by: input.from ? 'fork' : 'create' });
-  const sandbox = input.from
-    ? await activities.forkVersion({ ...common, version: input.from.version })
+  const version = versionOf(input);
+  const activities = activitiesFor('start', version ? 'create: fork' : 'create');
+  state.open.push({ key, by: version ? 'fork' : 'create' });
+  const sandbox = version
+    ? await activities.forkVersion({ ...common, version })
     : await activities.createSandbox(common);
   return enter(state, sandbox, { agentRef: null, startVersion: sandbox.version });
+}
+
+function noMemory({ rolloutId }: RolloutInput): Error {
+  const message = `${rolloutId}: way memory: no target forks what is in memory; take snapshot or replay`;
+  return failed('CapabilityMissing', message, { class: 'task', again: 'never' });
 }
 
 async function setUp(input: RolloutInput, state: RolloutState, world: World): Promise<void> {
@@ -96,6 +116,9 @@ async function setUp(input: RolloutInput, state: RolloutState, world: World): Pr
     });
   }
 }
+
+/** Of every restore, whatever it was made for. */
+export const notUndone = 'effects outside the sandbox are not undone';
 
 /**
  * Puts the world back to a version: a new sandbox forked from it, and the old one deleted. Recorded in the lineage and, before

@@ -43,7 +43,6 @@ describe('callModel', () => {
     expect(turn).toEqual({
       head: expect.stringMatching(/^sha256:/),
       tools: [],
-      readOnly: true,
       finishReason: 'stop',
       tokens: [10, 5],
       costUsd: null,
@@ -149,18 +148,6 @@ describe('callModel', () => {
 
     expect(marked).toBe(1);
     expect(asks(bench)).toHaveLength(1);
-  });
-
-  test.each([
-    [calls(['look', {}]), true],
-    [calls(['look', {}], ['write', {}]), undefined],
-    [calls(['unheard-of', {}]), undefined],
-  ])('%j only reads: %s', async (say, readOnly) => {
-    const bench = activityBench([say]);
-
-    const turn = await run(bench.activities.callModel, await input(bench));
-
-    expect(turn.readOnly).toBe(readOnly);
   });
 
   test('shows what is pending, in its order, and images with their bytes', async () => {

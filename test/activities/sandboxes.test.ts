@@ -85,6 +85,7 @@ describe('createSandbox', () => {
     expect(started.task).toEqual({
       setupCommands: 0,
       solutionCommands: 0,
+      unforkable: true,
       verifyTimeoutS: 600,
       noVerdict: 'unscored',
       hud: { startTimeoutS: 3600, gradeTimeoutS: 9, noGrade: 'zero' },

@@ -1,5 +1,6 @@
 import type { StepInput, StepOutput } from '../../activities/step';
 import { DenvError } from '../../denv/errors';
+import { versionIdOf } from '../../denv/ids';
 import { ModelError } from '../../models/model';
 import { textReply } from '../fakes/fake-denv';
 import { calls } from '../fakes/fake-model';
@@ -69,16 +70,57 @@ describe('runStep', () => {
     expect(logOf(bench)).toEqual(['a', 'b']);
   });
 
-  test.each([
-    ['mutating', calls(['look', {}]), false],
-    ['mutating', two, true],
-    ['never', two, false],
-  ] as const)('takes a snapshot where the policy %s wants one (%#)', async (policy, say, taken) => {
-    const bench = activityBench([say]);
+  test('takes no snapshot where the policy wants none', async () => {
+    const bench = activityBench([two]);
 
-    const step = await run(bench.activities.runStep, await input(bench, { checkpoint: policy }));
+    const step = await run(bench.activities.runStep, await input(bench, { checkpoint: 'never' }));
 
-    expect(step.made?.[0]?.version !== undefined).toBe(taken);
+    expect(step.made?.map(({ version }) => version)).toEqual([undefined, undefined]);
+  });
+
+  test('mutating: a step before which nothing changed has the version before it', async () => {
+    const bench = activityBench([calls(['look', {}]), two, two]);
+    const given = await input(bench, { checkpoint: 'mutating' });
+    const versions: (string | undefined)[] = [];
+    let { head } = given;
+    for (const step of [1, 2, 3]) {
+      const at = { ...given, step, head, key: `${world}/step/${step}/model` };
+      const done = await run(bench.activities.runStep, {
+        ...at,
+        callsKey: `${world}/step/${step}/call`,
+        pending:
+          step > 1
+            ? [{ type: 'reply', step: step - 1, modelKey: `${world}/step/${step - 1}/model` }]
+            : [],
+      });
+      ({ head } = done);
+      versions.push(done.made?.[0]?.version);
+    }
+
+    const [first, second, third] = versions;
+    expect(first).toBe(versionIdOf('host'));
+    expect(second).toBe(first);
+    expect(third).toBe(versionIdOf(`${world}/step/3/call/0`));
+  });
+
+  test('leaves a call of our own tools, and what comes after it, to the workflow', async () => {
+    const bench = activityBench([
+      calls(['write', { line: 'a' }], ['checkpoint', { name: 'x' }], ['write', { line: 'b' }]),
+    ]);
+    const given = await input(bench);
+    const agentRef = await bench.put({
+      taskRef: await bench.put(bench.packed()),
+      model: { name: 'm', settings: {}, price: null },
+      tools: [],
+      checkpointTools: true,
+    });
+
+    const step = await run(bench.activities.runStep, { ...given, agentRef });
+
+    expect(step.ours).toEqual([1]);
+    expect(step.made).toHaveLength(1);
+    expect(step.trouble).toBeUndefined();
+    expect(bench.denv.effectsOf('call')).toEqual([`${callsKey}/0`]);
   });
 
   test('a worker that died between model and call, or in a call, costs nothing twice', async () => {

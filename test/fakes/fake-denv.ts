@@ -132,6 +132,8 @@ export class FakeDenv {
   readonly sandboxes = new Map<string, Sandbox>();
   readonly logs = new Map<string, string[]>();
   readonly versions = new Map<string, string[]>();
+  /** Of each sandbox: what it was started from, or the version that was taken of it last. */
+  readonly lastVersion = new Map<string, string>();
   /** Every effect that began, in order: `<kind> <key>`. */
   readonly effects: string[] = [];
   readonly cancelled: string[] = [];
@@ -169,9 +171,9 @@ export class FakeDenv {
     call: (id, request, options) =>
       this.#keyed('call', options, id, async (context) => {
         this.#running(id);
-        const version = request.snapshot ? this.#freeze(options.key, id) : undefined;
-        const reply = await this.#call(request, context, version);
-        return version ? { ...reply, version } : reply;
+        const frozen = this.#frozenFor(request, options.key, id);
+        const reply = await this.#call(request, context, frozen?.version);
+        return frozen ? { ...reply, ...frozen } : reply;
       }),
     readFile: () => Promise.reject(new Error('the fake has no files')),
     writeFile: () => Promise.reject(new Error('the fake has no files')),
@@ -192,6 +194,15 @@ export class FakeDenv {
         return this.handlers.verify?.(request, { ...context, log, version }) ?? reward(version, 1);
       }),
     getVersion: (version) => Promise.resolve(this.#version(version, null)),
+    listVersions: () =>
+      Promise.resolve({ versions: [...this.versions.keys()].map((id) => this.#version(id, null)) }),
+    deleteVersion: async (version) => {
+      this.#frozen(version);
+      this.versions.delete(version);
+    },
+    retainVersion: (version) => Promise.resolve(this.#version(version, null)),
+    diffVersions: () => Promise.reject(new Error('the fake has no files')),
+    readVersionFile: () => Promise.reject(new Error('the fake has no files')),
     renew: async (id) => {
       this.#note(`renew ${id}`);
       this.handlers.renew?.(id);
@@ -293,6 +304,7 @@ export class FakeDenv {
     if (this.deleted.includes(id)) throw new DenvError('sandbox_gone', `${id} was deleted`);
     if (!this.versions.has(version)) this.versions.set(version, []);
     this.logs.set(id, [...this.#frozen(version)]);
+    this.lastVersion.set(id, version);
     const sandbox: Sandbox = {
       id,
       state: 'running',
@@ -355,9 +367,20 @@ export class FakeDenv {
     return { exitCode: 0, stdout, stderr: '', truncated: false, timedOut: false, durationS: 0.1 };
   }
 
+  /** The version before a call: with `changed`, the sandbox's last one where nothing has changed since. */
+  #frozenFor({ snapshot }: CallRequest, key: string, id: string) {
+    if (!snapshot) return undefined;
+    const last = this.lastVersion.get(id);
+    const same =
+      last && JSON.stringify(this.versions.get(last)) === JSON.stringify(this.logs.get(id) ?? []);
+    if (snapshot === 'changed' && same) return { version: last, unchanged: true };
+    return { version: this.#freeze(key, id) };
+  }
+
   #freeze(key: string, sandboxId: string): string {
     const version = versionIdOf(key);
     this.versions.set(version, [...(this.logs.get(sandboxId) ?? [])]);
+    this.lastVersion.set(sandboxId, version);
     return version;
   }
 

@@ -2,7 +2,12 @@ import type { WorkflowHandle } from '@temporalio/client';
 import type { Grader } from '../../contracts/task';
 import { DenvError } from '../../denv/errors';
 import { batch, explore } from '../../workflows';
-import { messageUpdate, pauseUpdate, resumeUpdate } from '../../workflows/messages';
+import {
+  checkpointUpdate,
+  messageUpdate,
+  pauseUpdate,
+  resumeUpdate,
+} from '../../workflows/messages';
 import { FakeDenv, noVerdict } from '../fakes/fake-denv';
 import { calls, FakeModel } from '../fakes/fake-model';
 import type { TemporalEnv } from '../temporal-env';
@@ -139,21 +144,70 @@ export const scenes: Record<string, (env: TemporalEnv) => Promise<WorkflowHandle
     });
   },
 
+  /** A tree of two levels, and a continuation of its root. */
   async explore(env) {
-    const input = await env.declare();
+    const root = await env.declare();
     return env.withWorker({ model: [write, { text: 'done' }] }, async ({ start, taskQueue }) => {
-      const parent = await (await start(input)).result();
-      const [checkpoint] = parent.checkpoints;
-      if (!checkpoint) throw new Error('no checkpoint');
-      const from = { parentRolloutId: input.rolloutId, ...checkpoint };
-      const child = { ...input, rolloutId: `${input.rolloutId}/e0`, from };
+      const { outcome: state, reward } = await (await start(root)).result();
+      const { rolloutId } = root;
+      const lineage = { parentRolloutId: null, step: null, depth: 0 };
       const handle = await env.temporal.client.workflow.start(explore, {
-        workflowId: 'explore/rec',
+        workflowId: 'explore/rec/1',
         taskQueue,
-        args: [{ exploreId: 'explore/rec', rollouts: [child] }],
+        args: [
+          {
+            exploreId: 'explore/rec/1',
+            root,
+            rootNode: { rolloutId, ...lineage, state, reward, checkpoints: [1] },
+            strategy: { name: 'tree', count: 1, depth: 2, branch: 1, every: 1, at: 'last' },
+            limits: { concurrency: 2, maxContinuations: 10, maxDepth: 5 },
+            seed: 0,
+          },
+        ],
       });
       await handle.result();
-      return [handle, env.temporal.client.workflow.getHandle(child.rolloutId)];
+      return [handle, env.temporal.client.workflow.getHandle(`${rolloutId}/x1.1`)];
+    });
+  },
+
+  /** A continuation of a HUD task: its start is made anew, and the recorded call. */
+  async replayed(env) {
+    const task = { prompt: undefined, verifier: undefined, hud: { id: 'add' } };
+    const input = await env.declare({ checkpoints: 'never', task });
+    return env.withWorker({ model: [write, write, { text: 'done' }] }, async ({ start }) => {
+      const { trajectory } = await (await start(input)).result();
+      const spent = { tokens: 0, costUsd: 0, workedS: 0 };
+      const from = { parentRolloutId: input.rolloutId, step: 3, version: '', trajectory, spent };
+      const way = 'replay' as const;
+      const child = { ...input, rolloutId: `${input.rolloutId}/e3.1`, from: { ...from, way } };
+      const handle = await start(child);
+      await handle.result();
+      return [handle];
+    });
+  },
+
+  /** An agent that rolls its world back, and somebody who asks for a checkpoint. */
+  async rolledBack(env) {
+    const denv = new FakeDenv();
+    denv.handlers.call = async ({ method }, { key, hang }) => {
+      if (method === 'tools/call' && key.endsWith('/1/step/2/call/0')) await hang();
+      return undefined;
+    };
+    const input = await env.declare({ task: { checkpointTools: true } });
+    const model = [
+      calls(['checkpoint', { name: 'x' }]),
+      write,
+      calls(['rollback', { name: 'x' }]),
+      { text: 'done' },
+    ];
+    return env.withWorker({ denv, model }, async ({ start }) => {
+      const handle = await start(input);
+      await denv.began('/1/step/2/call/0');
+      const asked = await handle.startUpdate(checkpointUpdate, { waitForStage: 'ACCEPTED' });
+      denv.release('/1/step/2/call/0');
+      await asked.result();
+      await handle.result();
+      return [handle];
     });
   },
 };

@@ -261,6 +261,67 @@ describe('outcomes of a rollout', () => {
     expect(denv.sandboxes.size).toBe(0);
   });
 
+  test.each([
+    ['while the model thought', 'step/2/call/0', 2],
+    ['after its last word', 'verify/0', 2],
+  ])(
+    'a sandbox that the host lost %s is restored once from the last checkpoint',
+    async (_when, end, step) => {
+      const denv = new FakeDenv();
+      let lost = false;
+      const loseAt = (key: string): void => {
+        if (lost || !key.endsWith(`/1/${end}`)) return;
+        lost = true;
+        throw new DenvError('sandbox_not_found', 'the host is gone');
+      };
+      denv.handlers.call = (_request, { key }) => {
+        loseAt(key);
+        return undefined;
+      };
+      denv.handlers.verify = (_request, { key, version }) => {
+        loseAt(key);
+        return reward(version, 1);
+      };
+      const model = [
+        calls(['write', { line: 'a' }]),
+        calls(['write', { line: 'b' }]),
+        { text: 'done' },
+      ];
+
+      const { result } = await env.run({}, { denv, model });
+
+      expect(result).toMatchObject({ outcome: 'scored', reward: 1, failure: null });
+      expect(result.attempts).toHaveLength(1);
+      expect(result.lineage.restored).toEqual([
+        { step, version: expect.any(String), sandboxId: result.sandboxId },
+      ]);
+      expect(denv.logs.get(result.sandboxId)).toEqual(['a', 'b']);
+      expect(denv.sandboxes.size).toBe(0);
+    },
+  );
+
+  test('a host that loses the sandbox again leads to a new attempt', async () => {
+    const denv = new FakeDenv();
+    denv.handlers.verify = (_request, { key, version }) => {
+      if (key.includes('/1/') || key.includes('/1r')) {
+        throw new DenvError('sandbox_not_found', 'the host is gone');
+      }
+      return reward(version, 1);
+    };
+
+    const { result } = await env.run(
+      {},
+      { denv, model: [calls(['write', { line: 'a' }]), { text: 'done' }] },
+    );
+
+    expect(result).toMatchObject({ outcome: 'scored', reward: 1 });
+    expect(result.attempts.map(({ failure }) => failure?.type ?? null)).toEqual([
+      'SandboxNotFound',
+      null,
+    ]);
+    expect(result.lineage.restored).toHaveLength(1);
+  });
+
   test('a sandbox that is gone without a checkpoint leads to a new attempt', async () => {
     const denv = new FakeDenv();
     denv.handlers.call = (request, { key }) => {

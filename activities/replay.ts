@@ -1,0 +1,169 @@
+import { z } from 'zod';
+import { PackedTask } from '../contracts/task';
+import { ContentPart, ToolCall } from '../contracts/trajectory';
+import type { Observation, TrajectoryEntry } from '../contracts/trajectory';
+import { unknownText } from './calls';
+import { checkpointTool, rollbackTool } from './checkpoint-tools';
+import { baseOf } from './continuations';
+import { FoundError } from './failures';
+import { activity, held } from './heartbeat';
+import { showReply } from './observations';
+import type { Shown } from './observations';
+import type { Parts } from './parts';
+import { withEvidence } from './stop-evidence';
+import { load, notMade } from './trajectory';
+
+/** Tool calls that were really made, in their order, with what came of each. Kept as one blob. */
+const ReplayPlan = z.object({
+  calls: z.array(
+    z.object({
+      step: z.number(),
+      call: ToolCall,
+      isError: z.boolean(),
+      content: z.array(ContentPart),
+      full: z.string().nullable(),
+    }),
+  ),
+});
+type PlannedCall = z.infer<typeof ReplayPlan>['calls'][number];
+
+export interface PlanReplayInput {
+  taskRef: string;
+  parentRolloutId: string;
+  /** What the sandbox was started from; empty for the task itself, of which all calls are made again. */
+  version: string;
+  /** Head of the transcript; its calls before `step` are made again. */
+  head: string;
+  step: number;
+}
+
+export interface ReplayCallsInput {
+  /** What the keys of the calls begin with; each has its place in the plan after it. */
+  callsKey: string;
+  sandboxId: string;
+  leaseS: number;
+  planRef: string;
+  from: number;
+  count: number;
+  /** Of one call. */
+  timeoutS: number;
+}
+
+export function replayActivities(parts: Parts) {
+  const { documents } = parts;
+
+  return {
+    /** Which calls of a transcript a replay makes. Idempotent. */
+    planReplay: activity(
+      async (input: PlanReplayInput): Promise<{ planRef: string; calls: number }> => {
+        const { task } = await documents.get(PackedTask, input.taskRef);
+        const first =
+          input.version === '' ? 0 : (await baseOf(documents, input.parentRolloutId)).step;
+        const entries = (await load(documents, input.head)).filter(
+          (entry) => 'step' in entry && entry.step >= first && entry.step < input.step,
+        );
+        const calls = plannedCalls(entries, task.checkpointTools === true);
+        return { planRef: await documents.put({ calls }), calls: calls.length };
+      },
+    ),
+
+    /**
+     * Makes recorded tool calls again, in their order, each under its own key, and compares what comes of them. No model is asked.
+     * Idempotent: a retry finds the outcomes of those that were made.
+     * @throws ReplayDiverged (final) an observation is not what it was: the message says which and how; as `makeToolCall`
+     */
+    replayCalls: activity(async (input: ReplayCallsInput, signal: AbortSignal): Promise<void> => {
+      const { calls } = await documents.get(ReplayPlan, input.planRef);
+      for (let index = input.from; index < input.from + input.count; index += 1) {
+        signal.throwIfAborted();
+        const planned = calls[index];
+        if (planned) await replayCall(parts, input, { planned, index }, signal);
+      }
+    }),
+  };
+}
+
+/**
+ * Those that reached the sandbox and count: not what was never made, and, where the agent could roll its world back, nothing that
+ * it rolled back.
+ */
+function plannedCalls(entries: TrajectoryEntry[], ownTools: boolean): PlannedCall[] {
+  const calls: PlannedCall[] = [];
+  const named = new Map<unknown, number>();
+  let asked: ToolCall[] = [];
+  for (const entry of entries) {
+    if (entry.type === 'reply') asked = entry.reply.toolCalls.slice();
+    if (entry.type !== 'observation') continue;
+    const { observation, step } = entry;
+    const place = asked.findIndex(({ id }) => id === observation.toolCallId);
+    const call = asked[place];
+    if (!call || call.arguments === null || wasNotMade(observation)) continue;
+    // Two calls of a reply may have the same id.
+    asked.splice(place, 1);
+    const ours = ownTools && (call.name === checkpointTool || call.name === rollbackTool);
+    if (!ours) {
+      const { isError, content, full } = observation;
+      calls.push({ step, call, isError, content, full: full?.ref ?? null });
+    } else if (!observation.isError) {
+      const { name } = call.arguments;
+      if (call.name === checkpointTool) named.set(name, calls.length);
+      else calls.length = Math.min(calls.length, named.get(name) ?? calls.length);
+    }
+  }
+  return calls;
+}
+
+const textOf = (content: ContentPart[]): string =>
+  content.map((part) => (part.type === 'text' ? part.text : `[image ${part.ref}]`)).join('\n');
+
+const wasNotMade = ({ isError, content }: Observation): boolean =>
+  isError && textOf(content).startsWith(notMade);
+
+async function replayCall(
+  { denv, blobs }: Parts,
+  input: ReplayCallsInput,
+  { planned, index }: { planned: PlannedCall; index: number },
+  signal: AbortSignal,
+): Promise<void> {
+  const { call, step } = planned;
+  const what = `step ${step}, call ${call.name}`;
+  if (textOf(planned.content) === unknownText) {
+    throw new FoundError(
+      'ReplayDiverged',
+      `${what}: its outcome was unknown when it was recorded, so there is nothing to make again`,
+    );
+  }
+  const { sandboxId, timeoutS } = input;
+  const key = `${input.callsKey}/${index}`;
+  const params = { name: call.name, arguments: call.arguments };
+  const reply = await withEvidence(denv, sandboxId, () =>
+    held(denv, input, key, () =>
+      denv.call(sandboxId, { method: 'tools/call', params, timeoutS }, { key, signal }),
+    ),
+  );
+  const difference = differenceOf(planned, await showReply(blobs, reply, timeoutS));
+  if (difference) {
+    throw new FoundError('ReplayDiverged', `${what} was answered differently: ${difference}`);
+  }
+}
+
+/** In a few words; null where there is none. */
+function differenceOf(recorded: PlannedCall, now: Shown): string | null {
+  if (recorded.isError !== now.isError) {
+    const kind = (isError: boolean): string => (isError ? 'an error' : 'no error');
+    return `${kind(recorded.isError)} then (${cut(textOf(recorded.content))}), ${kind(now.isError)} now (${cut(textOf(now.content))})`;
+  }
+  const [before, after] = [textOf(recorded.content).split('\n'), textOf(now.content).split('\n')];
+  const lines = Math.max(before.length, after.length);
+  for (let line = 0; line < lines; line += 1) {
+    if (before[line] === after[line]) continue;
+    return `line ${line + 1} was ${quoted(before[line])}, and is ${quoted(after[line])}`;
+  }
+  const same = recorded.full === (now.full?.ref ?? null);
+  return same ? null : 'a part that is not shown differs';
+}
+
+const quoted = (line: string | undefined): string =>
+  line === undefined ? 'not there' : JSON.stringify(cut(line));
+
+const cut = (text: string): string => (text.length > 200 ? `${text.slice(0, 200)}…` : text);
