@@ -102,6 +102,8 @@ export function startCollector(
     () => collectOnce(parts, new Date()),
     everyMs,
     (error) =>
-      parts.say('the collector could not go on, and removes nothing more', { error: String(error) }),
+      parts.say('the collector could not go on, and removes nothing more', {
+        error: String(error),
+      }),
   );
 }

@@ -3,13 +3,13 @@ import { KeepPolicy } from '../contracts/task';
 import type { BlobStore } from '../stores/blobs';
 import type { Ledger } from '../stores/ledger';
 
-type Keep = KeepPolicy | null;
+/** Null where nobody said; `unknown` where nobody knows what a rollout was started with. */
+export type Keep = KeepPolicy | 'unknown' | null;
 
 const Input = z.object({ rolloutId: z.string(), keep: KeepPolicy.optional() });
 
 /** What rollouts were started with, as far as retention needs it: it never changes, so it is read once. */
 export interface KeepPolicies {
-  /** Null where nobody said. @throws Error when the input of a rollout cannot be found */
   of(rollout: { rolloutId: string; batchId: string }): Promise<Keep>;
 }
 
@@ -30,12 +30,11 @@ export function createKeepPolicies({
         note([Input.parse(JSON.parse(own.toString()))]);
       } else {
         const batch = await ledger.batch(batchId);
-        if (!batch) return null;
+        if (!batch) return 'unknown';
         note(z.array(Input).parse(JSON.parse((await blobs.get(batch.rolloutsRef)).toString())));
       }
       const found = known.get(rolloutId);
-      if (found === undefined) throw new Error(`batch ${batchId} has no input of ${rolloutId}`);
-      return found;
+      return found === undefined ? 'unknown' : found;
     },
   };
 

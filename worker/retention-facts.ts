@@ -1,7 +1,6 @@
 import type { Version } from '../contracts/denv';
-import type { KeepPolicy } from '../contracts/task';
 import type { Ledger, RolloutEnd } from '../stores/ledger';
-import type { KeepPolicies } from './keep-policies';
+import type { Keep, KeepPolicies } from './keep-policies';
 import type { OpenWork } from './open-work';
 import type { RolloutFacts, VersionFacts } from './retention';
 
@@ -27,7 +26,7 @@ export async function factsOf(parts: FactParts, versions: Version[]): Promise<Ve
   const states = await statesOf(parts.work, [...ends.values()]);
   const needed = await neededRollouts(parts);
   const beingJudged = await parts.work.regraded();
-  const keeps = new Map<string, KeepPolicy | null>();
+  const keeps = new Map<string, Keep>();
   for (const end of ends.values()) keeps.set(end.rolloutId, await parts.keeps.of(end));
   const bests = await bestsOf(parts.ledger, [...ends.values()], keeps);
 
@@ -121,7 +120,7 @@ async function addAncestors(
 async function bestsOf(
   ledger: FactParts['ledger'],
   ends: RolloutEnd[],
-  keeps: Map<string, KeepPolicy | null>,
+  keeps: Map<string, Keep>,
 ): Promise<Map<string, boolean>> {
   const asked = ends.filter(({ rolloutId }) => keeps.get(rolloutId) === 'best');
   const batchIds = [...new Set(asked.map(({ batchId }) => batchId))];

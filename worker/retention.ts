@@ -1,6 +1,6 @@
 import type { Version } from '../contracts/denv';
-import type { KeepPolicy } from '../contracts/task';
 import type { RolloutEnd } from '../stores/ledger';
+import type { Keep } from './keep-policies';
 
 /** Which versions are kept for how long: pure rules, no question asked of anybody. */
 export interface RetentionRules {
@@ -25,7 +25,7 @@ export interface RolloutFacts {
   state: 'live' | 'closed' | 'unknown';
   endedMs: number;
   /** Null where nobody said: as `final`, but a day later. */
-  keep: KeepPolicy | null;
+  keep: Keep;
   /** What at work may go on from any of its steps; null when nothing does. */
   neededBy: string | null;
   judged: RolloutEnd['judged'];
@@ -54,6 +54,9 @@ export function holdOf(facts: VersionFacts, rules: RetentionRules, nowMs: number
   if (rollout.neededBy !== null) return { kind: 'work', why: rollout.neededBy };
   if (rollout.state === 'unknown') {
     return { kind: 'unknown', why: 'nobody knows whether its rollout has ended' };
+  }
+  if (rollout.keep === 'unknown') {
+    return { kind: 'unknown', why: 'nobody knows what its rollout was started with' };
   }
   if (Date.parse(version.createdAt) + rules.days * dayMs <= nowMs) {
     return { kind: 'none', why: `older than ${rules.days} days` };

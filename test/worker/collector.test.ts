@@ -136,6 +136,14 @@ describe('the collector', () => {
     expect(await collect(parts)).toEqual(['rollout/b/t/1']);
   });
 
+  it('leaves what nobody knows how to keep, and does the rest', async () => {
+    await rollout(root, { keep: 'none' });
+    await ledger.recordResult(rolloutResult({ rolloutId: 'rollout/b/t/1' }));
+    const { parts } = bench([of(root, 'known'), of('rollout/b/t/1', 'no-input')]);
+
+    expect(await collect(parts)).toEqual(['known']);
+  });
+
   describe('never removes what something at work refers to', () => {
     const open = (...running: string[]): Partial<OpenWork> => ({
       stateOf: (id) => Promise.resolve(running.includes(id) ? 'RUNNING' : 'COMPLETED'),

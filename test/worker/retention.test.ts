@@ -19,6 +19,7 @@ describe('what keeps a version', () => {
     ['what goes on from it', factsWith({ neededBy: 'x goes on from it' }), 'work', 'x goes on'],
     ['nobody knowing its rollout', factsWith(null), 'unknown', 'the ledger does not know'],
     ['nobody knowing if it ended', factsWith({ state: 'unknown' }), 'unknown', 'nobody knows'],
+    ['nobody knowing what to keep', factsWith({ keep: 'unknown' }), 'unknown', 'started with'],
     ['its verdict', factsWith({ judged: [own('reward')] }), 'verdict', 'its verdict judged it'],
     ['a refusal', factsWith({ judged: [own('refused')] }), 'verdict', 'its verdict judged it'],
     ['a verifier to be run again', factsWith({ judged: [own('none')] }), 'policy', 'no verdict'],

@@ -90,7 +90,14 @@ describe('regrade', () => {
 
       expect(result).toMatchObject({ judged: 1, missing: 0 });
       const asked = denv.effects.slice(before).map((effect) => effect.split('/verify/'));
-      expect(asked.map(([, n = ""]) => n).toSorted((a, b) => a.localeCompare(b))).toEqual(['0', '0', '1', '1', '2', '2']);
+      expect(asked.map(([, n = '']) => n).toSorted((a, b) => a.localeCompare(b))).toEqual([
+        '0',
+        '0',
+        '1',
+        '1',
+        '2',
+        '2',
+      ]);
       const rows = await env.ledger.regrades({ regradeId: input.regradeId });
       expect(rows.find((row) => row.rolloutId === first)).toMatchObject({
         reward: 0.5,

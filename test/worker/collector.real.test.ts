@@ -1,0 +1,155 @@
+import { inputOf } from '../../client/inputs';
+import type { RolloutInput } from '../../contracts/rollout';
+import { collectOnce } from '../../worker/collector';
+import type { CollectorParts } from '../../worker/collector';
+import { createKeepPolicies } from '../../worker/keep-policies';
+import { openWork } from '../../worker/open-work';
+import { measureOnce } from '../../worker/version-sizes';
+import { CrashStack, rolloutIdOf } from '../e2e/crash-stack';
+import { done, exec, gatedExec } from '../e2e/crash-tasks';
+import { until } from '../e2e/until';
+
+const stack = new CrashStack();
+
+beforeAll(() => stack.up(), 120_000);
+afterAll(async () => {
+  try {
+    await stack.close();
+  } finally {
+    stack.remove();
+  }
+}, 120_000);
+jest.setTimeout(120_000);
+
+const replies = [exec, exec, done];
+
+/** As the stack's own worker collects, but with these rules and at this moment. */
+async function collect(over: Partial<CollectorParts> = {}, now = new Date()): Promise<string[]> {
+  const { denv, temporal, ledger, blobs, owner } = stack.rollouts;
+  return collectOnce(
+    {
+      denv,
+      ledger,
+      work: openWork(temporal),
+      keeps: createKeepPolicies({ blobs, ledger }),
+      owner,
+      rules: { days: 7, budgetBytes: null },
+      measure: measureOnce(denv),
+      say: () => undefined,
+      ...over,
+    },
+    now,
+  );
+}
+
+/** Those of a rollout that are there, by the step they are a checkpoint of. */
+async function there(rolloutId: string): Promise<(number | 'final')[]> {
+  const { denv, ledger } = stack.rollouts;
+  const { versions } = await denv.listVersions({ rolloutId });
+  const result = (await ledger.rollout(rolloutId))?.result;
+  const steps = new Map<string, number | 'final'>();
+  for (const { step, version } of result?.checkpoints ?? []) steps.set(version, step);
+  for (const { version } of result?.verdicts ?? []) steps.set(version, 'final');
+  return versions.map(({ id }) => steps.get(id) ?? 'final');
+}
+
+describe('the collector on a real stack', () => {
+  it('keeps what each policy says, and whatever something at work refers to', async () => {
+    const batch = await stack.start('policies', [
+      { id: 'final', keep: 'final', effects: 2, replies },
+      { id: 'all', keep: 'all', effects: 2, replies },
+      { id: 'none', keep: 'none', effects: 2, replies },
+      { id: 'nobody', effects: 2, replies },
+    ]);
+    const results = await stack.finish(batch);
+    const id = (task: string) => rolloutIdOf('policies', task);
+    const open = await stack.start('open', [
+      { id: 'runs', keep: 'none', effects: 2, replies: [exec, gatedExec, done] },
+    ]);
+    const runs = rolloutIdOf('open', 'runs');
+    await stack.effects(runs, 2);
+    expect(Object.values(results).map(({ reward }) => reward)).toEqual([1, 1, 1, 1]);
+
+    await collect();
+
+    expect(await there(id('final'))).toEqual(['final']);
+    expect(await there(id('all'))).toEqual([1, 2, 'final']);
+    expect(await there(id('none'))).toEqual([]);
+    expect(await there(id('nobody'))).toEqual([1, 2, 'final']);
+    expect((await stack.rollouts.denv.listVersions({ rolloutId: runs })).versions).toHaveLength(2);
+    await stack.finish(open);
+    await collect();
+    expect(await there(runs)).toEqual([]);
+
+    const tomorrow = new Date(Date.now() + 25 * 3_600_000);
+    await collect({}, tomorrow);
+    expect(await there(id('nobody'))).toEqual(['final']);
+    expect(await there(id('all'))).toEqual([1, 2, 'final']);
+  });
+
+  it('lists checkpoints with size, age, expiry and what keeps them; doctor says what would go', async () => {
+    const listed = await stack.command('checkpoints', rolloutIdOf('policies', 'all'), '--json');
+    const gone = await stack.command('checkpoints', rolloutIdOf('policies', 'nobody'), '--json');
+    const doctor = await stack.command('doctor', '--json');
+
+    const checkpoints = JSON.parse(listed.stdout) as Record<string, unknown>[];
+    expect(checkpoints).toMatchObject([
+      { step: 1, exists: true, keptBy: { kind: 'policy', why: 'all are kept' } },
+      { step: 2, exists: true, keptBy: { kind: 'policy' } },
+      { step: null, exists: true, keptBy: { kind: 'verdict', why: 'its verdict judged it' } },
+    ]);
+    for (const { bytes, ageS, expiresAt } of checkpoints) {
+      expect(typeof bytes).toBe('number');
+      expect(ageS).toBeGreaterThanOrEqual(0);
+      expect(Date.parse(String(expiresAt))).toBeGreaterThan(Date.now() + 6 * 86_400_000);
+    }
+    expect(JSON.parse(gone.stdout)).toMatchObject([
+      { step: 1, exists: false },
+      { step: 2, exists: false },
+      { step: null, exists: true },
+    ]);
+    expect(JSON.parse(doctor.stdout).versions).toMatchObject({
+      versions: 5,
+      keptBy: { policy: 2, verdict: 3 },
+      wouldRemove: { versions: 0 },
+      days: 7,
+    });
+  });
+
+  it('keeps the versions of an ancestor while a continuation runs', async () => {
+    const parent = await stack.start('parents', [
+      { id: 'parent', keep: 'all', effects: 2, replies: [exec, gatedExec, done] },
+    ]);
+    await stack.finish(parent);
+    const parentId = rolloutIdOf('parents', 'parent');
+    const input = await inputOf(stack.rollouts, parentId);
+    const child = await continued(input, 2);
+    await stack.effects(child, 2, await sandboxOf(child));
+    const none = { of: () => Promise.resolve('none' as const) };
+
+    await collect({ keeps: none });
+    expect(await there(parentId)).toEqual([1, 2, 'final']);
+
+    await stack.finishRollouts([child]);
+    await collect({ keeps: none });
+    expect(await there(parentId)).toEqual([]);
+  });
+});
+
+/** Starts a continuation of a rollout by the command line, which returns at once. */
+async function continued({ rolloutId }: RolloutInput, step: number): Promise<string> {
+  const args = ['fork', rolloutId, '--at', String(step), '--detach'];
+  const { code, stdout, stderr } = await stack.command(...args);
+  if (code !== 0) throw new Error(`fork exited ${code}: ${stderr}`);
+  return stdout.trim();
+}
+
+async function sandboxOf(rolloutId: string): Promise<string> {
+  let id = '';
+  await until(`a sandbox of ${rolloutId}`, 30, async () => {
+    const [sandbox] = await stack.sandboxes([rolloutId]);
+    id = sandbox?.state === 'running' ? sandbox.id : '';
+    return id !== '';
+  });
+  return id;
+}
