@@ -100,6 +100,7 @@ export class Attachments {
         uid: start.user === undefined ? row.spec.uid : uidOfUser(start.user),
         cwd: start.cwd ?? row.spec.workdir,
         env: { ...row.spec.env, ...start.env },
+        ...(start.tty ? { tty: start.tty } : {}),
       }),
     );
   }

@@ -247,3 +247,141 @@ describe('the attach stream', () => {
     expect(await processes()).not.toContain('sleep 4242');
   }, 60_000);
 });
+
+/** Resolves once a terminal has shown a text, with all that it has shown since it was asked. */
+function shows(on: { ws: WebSocket }, wanted: string | RegExp): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let text = '';
+    const never = () => reject(new Error(`it never showed ${wanted.toString()}: ${text}`));
+    const timer = setTimeout(never, 20_000);
+    const look = (data: Buffer, isBinary: boolean) => {
+      if (isBinary) text += data.subarray(1).toString();
+      if (typeof wanted === 'string' ? !text.includes(wanted) : !wanted.test(text)) return;
+      on.ws.off('message', look);
+      clearTimeout(timer);
+      resolve(text);
+    };
+    on.ws.on('message', look);
+    on.ws.on('close', never);
+  });
+}
+
+describe('the attach stream to a command on a terminal', () => {
+  jest.setTimeout(30_000);
+  const tty = { cols: 90, rows: 33 };
+  const type = (on: { ws: WebSocket }, text: string) => on.ws.send(Buffer.from(text));
+  const resize = (on: { ws: WebSocket }, cols: number, rows: number) =>
+    on.ws.send(JSON.stringify({ resize: { cols, rows } }));
+
+  it('has its size and all three streams on it, as the agent, and gives the exit code', async () => {
+    const script =
+      'stty size; tty; echo "$TERM"; id -u; for n in 0 1 2; do test -t $n && echo on $n; done; echo err >&2; exit 7';
+    const on = stream({ ...sh(script), tty });
+
+    const { stdout, stderr, said, code } = await on.closed;
+
+    expect(stdout.toString()).toBe(
+      '33 90\r\n/dev/pts/0\r\nxterm-256color\r\n1000\r\non 0\r\non 1\r\non 2\r\nerr\r\n',
+    );
+    expect(stderr).toHaveLength(0);
+    expect(said).toEqual([{ started: true }, { exit: { exitCode: 7 } }]);
+    expect(code).toBe(1000);
+  });
+
+  it('is as confined as any other command', async () => {
+    const on = stream({ ...sh('grep -E "^(CapEff|NoNewPrivs|Seccomp):" /proc/self/status'), tty });
+
+    const { stdout } = await on.closed;
+
+    expect(stdout.toString()).toMatch(/CapEff:\t0+\r\nNoNewPrivs:\t1\r\nSeccomp:\t2/);
+  });
+
+  it('tells the program of each new size', async () => {
+    const argv = ['bash', '-c', 'trap "stty size" WINCH; echo up; while :; do sleep 0.05; done'];
+    const on = stream({ argv, tty });
+    await shows(on, 'up');
+
+    const seenThen = shows(on, '40 100');
+    resize(on, 100, 40);
+    await seenThen;
+    const seenLater = shows(on, '1 1\r\n');
+    resize(on, 1, 1);
+    await seenLater;
+
+    on.ws.close();
+    await on.closed;
+    await until('nothing of it is left', async () => !(await processes()).includes('WINCH'));
+  });
+
+  it('is a shell that one can work in: what is typed is echoed, ctrl-C ends what runs, exit ends it', async () => {
+    const on = stream({ argv: ['bash', '--norc', '-i'], tty, env: { PS1: 'ready> ' } });
+    await shows(on, 'ready> ');
+
+    const echoed = shows(on, /echo \$\(\(6\*7\)\)[^]*42[^]*ready> /);
+    type(on, 'echo $((6*7))\r');
+    await echoed;
+    const runs = shows(on, 'running');
+    type(on, 'echo runn""ing; sleep 300\r');
+    await runs;
+    await until('it sleeps', async () => (await processes()).includes('sleep 300'));
+    const interrupted = shows(on, /\^C[^]*ready> /);
+    type(on, '\u0003');
+    await interrupted;
+    const code = shows(on, 'code 130');
+    type(on, 'echo code $?\r');
+    await code;
+    type(on, 'exit 4\r');
+
+    expect((await on.closed).said.at(-1)).toEqual({ exit: { exitCode: 4 } });
+  });
+
+  it('takes the end of input as ctrl-D', async () => {
+    const on = stream({ argv: ['cat'], tty });
+    await on.started;
+
+    type(on, 'line\r');
+    on.eof();
+
+    const { stdout, said } = await on.closed;
+    expect(stdout.toString()).toBe('line\r\nline\r\n');
+    expect(said.at(-1)).toEqual({ exit: { exitCode: 0 } });
+  });
+
+  it('takes much more than a terminal holds, while as much comes back', async () => {
+    const on = stream({ ...sh('stty raw -echo; echo up; head -c 500000'), tty });
+    await shows(on, 'up');
+    const sent = randomBytes(500_000);
+
+    const closed = on.closed;
+    for (let at = 0; at < sent.length; at += 50_000) await on.send(sent.subarray(at, at + 50_000));
+
+    const { stdout } = await closed;
+    expect(stdout.subarray(-sent.length).equals(sent)).toBe(true);
+  });
+
+  it('says of a program that is not there what another command says', async () => {
+    const on = stream({ argv: ['no-such-program'], tty });
+
+    expect((await on.closed).said.at(-1)).toEqual({ exit: { exitCode: 127 } });
+  });
+
+  it('ends with its client, and all that it started', async () => {
+    const on = stream({ ...sh('sleep 4321 & setsid sleep 4322 & echo up; sleep 4323'), tty });
+    await shows(on, 'up');
+
+    on.ws.terminate();
+
+    await until('none is left', async () => !/sleep 432\d/.test(await processes()));
+  });
+
+  it('has no size without one', async () => {
+    const on = stream({ argv: ['cat'] });
+    await on.started;
+
+    resize(on, 80, 24);
+
+    expect((await on.closed).said.at(-1)).toMatchObject({
+      error: { code: 'invalid_request', message: 'resize: it has no terminal' },
+    });
+  });
+});

@@ -1,10 +1,13 @@
 import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import type { ChildProcess } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
+import type { Readable, Writable } from 'node:stream';
 import { DenvError } from '../../errors';
-import type { AttachedExec, ExecEnd, ExecSpec } from '../driver';
+import type { AttachedExec, AttachSpec, ExecEnd, TerminalSize } from '../driver';
+import { findPython } from './helper-client';
 import { checkId } from './layout';
 import { execProcess } from './oci';
 import { findProgram, sleep } from './processes';
@@ -26,7 +29,7 @@ export function createAttachedExecs(parts: HostParts, sandboxes: Sandboxes) {
   async function attach(
     sandboxId: string,
     execId: string,
-    spec: Omit<ExecSpec, 'stdin'>,
+    spec: AttachSpec,
   ): Promise<AttachedExec> {
     const record = records.running(checkId(sandboxId));
     if (!record) {
@@ -36,18 +39,26 @@ export function createAttachedExecs(parts: HostParts, sandboxes: Sandboxes) {
     const dir = records.execDirOf(sandboxId, name);
     const file = path.join(dir, 'process.json');
     mkdirSync(dir, { recursive: true, mode: 0o700 });
-    const process = execProcess({ ...spec, stdin: null }, record.image);
+    const process = execProcess({ ...spec, stdin: null }, record.image, spec.tty);
     writeFileSync(file, JSON.stringify(process), { mode: 0o600 });
     cgroups.makeChild(sandboxes.cgroupOf(sandboxId), name);
     const log = path.join(dir, 'runc.log');
+    // A socket's path must be short.
+    const socket = path.join(
+      layout.runtimeDir,
+      `${createHash('sha256').update(name).digest('hex').slice(0, 24)}.tty`,
+    );
+    const meeting = { socket, pidFile: path.join(dir, 'pid') };
     const args = [...runcArgs(layout, log), 'exec', '--process', file, '--cgroup', name, sandboxId];
-    return attached(sandboxId, name, startRunc(args), () => runcError(log));
+    return attached(sandboxId, name, startRunc(args, spec.tty && { ...spec.tty, ...meeting }), () =>
+      runcError(log),
+    );
   }
 
   function attached(
     sandboxId: string,
     name: string,
-    child: ReturnType<typeof startRunc>,
+    child: Held,
     startError: () => string | null,
   ): AttachedExec {
     const cgroup = `${sandboxes.cgroupOf(sandboxId)}/${name}`;
@@ -81,6 +92,7 @@ export function createAttachedExecs(parts: HostParts, sandboxes: Sandboxes) {
       stdin: child.stdin,
       stdout: child.stdout,
       stderr: child.stderr,
+      ...(child.sizes ? { resize: resizer(child.sizes) } : {}),
       ended: () => ended,
       end: () => (cleaning ??= end()),
     };
@@ -108,14 +120,44 @@ export function createAttachedExecs(parts: HostParts, sandboxes: Sandboxes) {
   return { attach, sweep };
 }
 
-function startRunc(args: string[]) {
-  return spawn(findProgram('runc') ?? 'runc', args, {
+/** runc, or what holds the terminal that runc runs on. */
+type Held = ChildProcess & {
+  stdin: Writable;
+  stdout: Readable;
+  stderr: Readable;
+  sizes: Writable | null;
+};
+
+interface Terminal extends TerminalSize {
+  /** Where runc hands it over. */
+  socket: string;
+  pidFile: string;
+}
+
+const terminalScript = path.join(__dirname, 'terminal.py');
+
+/** On a terminal the process is left to a small program that holds the other side of it. */
+function startRunc(args: string[], tty: Terminal | undefined): Held {
+  const runc = findProgram('runc') ?? 'runc';
+  const where = tty ? [`${tty.cols}`, `${tty.rows}`, tty.socket, tty.pidFile] : [];
+  const [command, ...rest]: [string, ...string[]] = tty
+    ? [findPython(), '-I', '-S', '-B', terminalScript, ...where, runc, ...args]
+    : [runc, ...args];
+  const child = spawn(command, rest, {
     cwd: '/',
     detached: true, // An interrupt at the server's terminal is not for them.
     env: { PATH: process.env.PATH }, // Nothing of the server's environment, which holds its key.
-    stdio: ['pipe', 'pipe', 'pipe'],
+    stdio: ['pipe', 'pipe', 'pipe', tty ? 'pipe' : 'ignore'],
   });
+  const sizes = tty ? (child.stdio[3] as Writable) : null; // a pipe, as asked for
+  sizes?.on('error', () => undefined); // It has ended.
+  return Object.assign(child as Held, { sizes });
 }
+
+const resizer =
+  (sizes: Writable) =>
+  ({ cols, rows }: TerminalSize): void =>
+    void sizes.write(`${cols} ${rows}\n`);
 
 /** Null when runc could not be started, or was killed. */
 function exitOf(child: ChildProcess): Promise<number | null> {

@@ -1,4 +1,4 @@
-import type { ContainerSpec, ExecSpec, ImageSource, SandboxSpec } from '../driver';
+import type { ContainerSpec, ExecSpec, ImageSource, SandboxSpec, TerminalSize } from '../driver';
 import { hostMounts } from './host-image';
 import { seccompProfile } from './seccomp';
 
@@ -83,8 +83,11 @@ export function containerConfig(
 }
 
 /** A whole process: nothing of config.json is taken over by an exec. */
-export function execProcess(spec: ExecSpec, image: ImageSource): object {
-  return processSpec({ ...spec, env: { ...defaultEnv(image, spec.uid), ...spec.env } });
+export function execProcess(spec: ExecSpec, image: ImageSource, tty?: TerminalSize): object {
+  const env = { ...defaultEnv(image, spec.uid), ...(tty ? { TERM: 'xterm-256color' } : {}) };
+  const process = processSpec({ ...spec, env: { ...env, ...spec.env } });
+  if (!tty) return process;
+  return { ...process, terminal: true, consoleSize: { height: tty.rows, width: tty.cols } };
 }
 
 function defaultEnv(image: ImageSource, uid: number): Record<string, string> {

@@ -33,8 +33,10 @@ beforeAll(async () => {
   const outfile = path.join(dir, 'starter.cjs');
   const entryPoints = [path.join(__dirname, 'exec-starter.ts')];
   await build({ entryPoints, outfile, bundle: true, platform: 'node', logLevel: 'error' });
-  const helper = require.resolve('../../../denv/drivers/linux/portd.py');
-  copyFileSync(helper, path.join(dir, 'portd.py'));
+  const sources = path.resolve(__dirname, '../../../denv/drivers/linux');
+  for (const name of readdirSync(sources).filter((file) => file.endsWith('.py'))) {
+    copyFileSync(path.join(sources, name), path.join(dir, name));
+  }
 });
 
 afterAll(async () => {
