@@ -2,6 +2,7 @@ import type { VersionDiff } from '../contracts/denv';
 import type { RolloutResult } from '../contracts/rollout';
 import type { TrajectoryEntry } from '../contracts/trajectory';
 import type { Rollouts } from './connect';
+import { currentResult } from './current';
 import { reasonOf } from './errors';
 import { standingOf } from './standing';
 import type { Standing } from './standing';
@@ -69,7 +70,8 @@ export async function diffRollouts(
 
 async function sideOf(rollouts: Rollouts, rolloutId: string): Promise<Side> {
   const standing = await standingOf(rollouts, rolloutId);
-  const result = (await rollouts.ledger.rollout(rolloutId))?.result ?? null;
+  const row = await rollouts.ledger.rollout(rolloutId);
+  const result = row && currentResult(row);
   const entries = await readTrajectory(rollouts.blobs, standing.trajectory);
   return { standing, result, entries };
 }

@@ -4,6 +4,7 @@ import type { ContinuationWay } from '../contracts/task';
 import { refusedWay, wayOf } from '../tasks/ways';
 import type { ChosenWay } from '../tasks/ways';
 import type { Rollouts } from './connect';
+import { currentResult } from './current';
 import { UsageError, UserError } from './errors';
 import { inputOf } from './inputs';
 import { rolloutStatus } from './rollouts';
@@ -38,7 +39,8 @@ export async function standingOf(rollouts: Rollouts, rolloutId: string): Promise
   const { blobs, ledger } = rollouts;
   const input = await inputOf(rollouts, rolloutId);
   const packed = PackedTask.parse(JSON.parse((await blobs.get(input.taskRef)).toString()));
-  const result = (await ledger.rollout(rolloutId))?.result;
+  const row = await ledger.rollout(rolloutId);
+  const result = row && currentResult(row);
   if (result) {
     const { reward, steps, trajectory, checkpoints, failure } = result;
     const state = failure?.class === 'cancelled' ? 'cancelled' : result.outcome;

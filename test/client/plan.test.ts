@@ -112,6 +112,41 @@ describe('planning a batch', () => {
     expect(rollouts[0]).toMatchObject({ checkpoints: 'never', onOutcomeUnknown: 'report' });
   });
 
+  it('takes checkpoints and keeps versions as the command says, then as the task does, else before each step', async () => {
+    const ofTask = {
+      ...taskset,
+      tasks: taskset.tasks.map((task) => ({ ...task, checkpoints: 5, keep: 'best' as const })),
+    };
+    const places = {
+      blobs: createDirectoryBlobs(join(dir, 'blobs')),
+      owner: 'own_1',
+      searchAttributes: true,
+      priceFile: join(dir, 'prices.json'),
+    };
+    const policies = async (set: LoadedTaskset, over: Partial<RunRequest>) => {
+      const { rollouts } = await planBatch(set, { ...request, ...over, group: 1 }, places);
+      return rollouts[0] && [rollouts[0].checkpoints, rollouts[0].keep];
+    };
+
+    expect(await policies(taskset, {})).toEqual(['step', undefined]);
+    expect(await policies(ofTask, {})).toEqual([5, 'best']);
+    expect(await policies(ofTask, { checkpoints: 'mutating', keep: 'all' })).toEqual([
+      'mutating',
+      'all',
+    ]);
+  });
+
+  it('refuses checkpoints of a HUD task that none of them could be gone on from', async () => {
+    const environment = { version: 'ver_1' };
+    const hud = { name: 'hud', folder: dir, tasks: [{ id: 't', hud: { id: 'add' }, environment }] };
+
+    await expect(
+      chooseTasks(hud, { ...request, checkpoints: 'step' }, join(dir, 'p')),
+    ).rejects.toThrow(
+      '--checkpoints step: task "t" cannot go on from one: `snapshot`: a HUD task lives in its environment’s memory',
+    );
+  });
+
   const costly = (): LoadedTaskset => ({
     ...taskset,
     tasks: taskset.tasks.map((task) => ({ ...task, limits: { maxCostUsd: 1 } })),
