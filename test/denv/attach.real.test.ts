@@ -297,11 +297,15 @@ describe('the attach stream to a command on a terminal', () => {
   });
 
   it('tells the program of each new size', async () => {
-    const argv = ['bash', '-c', 'trap "stty size" WINCH; echo up; while :; do sleep 0.05; done'];
-    const on = stream({ argv, tty });
+    const program =
+      'import os, signal, time\n' +
+      'signal.signal(signal.SIGWINCH, lambda *_: print(*os.get_terminal_size(), flush=True))\n' +
+      'print("up", flush=True)\n' +
+      'while True: time.sleep(100)';
+    const on = stream({ argv: ['python3', '-c', program], tty });
     await shows(on, 'up');
 
-    const seenThen = shows(on, '40 100');
+    const seenThen = shows(on, '100 40\r\n');
     resize(on, 100, 40);
     await seenThen;
     const seenLater = shows(on, '1 1\r\n');
