@@ -153,8 +153,9 @@ describe('regrade', () => {
       };
 
       const handle = await start(running, { ...input, concurrency: 2 });
-      for (const { rolloutId } of input.rollouts) {
-        const key = `${rolloutId}/verify/0`;
+      const keys = input.rollouts.map(({ rolloutId }) => `${rolloutId}/verify/0`);
+      await Promise.all(keys.slice(0, 2).map((key) => denv.began(key)));
+      for (const key of keys) {
         await denv.began(key);
         denv.release(key);
       }
