@@ -40,8 +40,8 @@ export function ownTerminal(): Terminal {
         stdin.off('end', onEnd);
         stdout.off('resize', onResize);
         if (isTty) stdin.setRawMode(false);
-        stdin.pause();
-        stdin.unref();
+        // Nothing else reads it, and an open one would keep the process.
+        stdin.destroy();
       };
     },
   };
