@@ -84,6 +84,8 @@ export async function exploreDemo(
       group: most.independent,
       seed: seeds.independent,
       stopAtReward: 1,
+      // Nobody goes on from these.
+      checkpoints: 'never' as const,
       sayEvery: 10,
     };
     const tries = await runTaskset(stack, settings, many, say);

@@ -1,6 +1,7 @@
 import type { BatchReport } from '../../contracts/batch';
 import type { RolloutInput } from '../../contracts/rollout';
 import { PackedTask } from '../../contracts/task';
+import type { CheckpointPolicy } from '../../contracts/task';
 import { identityOf } from '../../tasks/identity';
 import { loadTaskset } from '../../tasks/rows';
 import { planBatch } from '../plan';
@@ -21,6 +22,8 @@ export interface TasksetRun {
   seed?: number;
   /** One such reward is enough: the rest is cancelled. */
   stopAtReward?: number;
+  /** Instead of what the tasks say. */
+  checkpoints?: CheckpointPolicy;
   /** Says only every so manieth result. */
   sayEvery?: number;
 }
@@ -46,6 +49,7 @@ export async function runTaskset(
       settings: {},
       group: run.group,
       taskIds: [],
+      ...(run.checkpoints === undefined ? {} : { checkpoints: run.checkpoints }),
     },
     {
       blobs: rollouts.blobs,

@@ -39,7 +39,7 @@ describe('npm run demo:explore', () => {
     expect(report.sandboxesLeft).toBe(0);
     expect(stdout).toContain('step 2 (go stair) went wrong');
     expect(leftBehind(home)).toEqual([]);
-  }, 300_000);
+  }, 600_000);
 
   test('refuses an option that it does not know', async () => {
     const { code, stderr } = await run(home, 'scripts/demo-explore', '--quick');
