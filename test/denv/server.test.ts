@@ -7,6 +7,7 @@ import pino from 'pino';
 import { pack } from 'tar-stream';
 import { createDenvClient, type DenvClient } from '../../denv/client';
 import type { SandboxDriver } from '../../denv/drivers/driver';
+import { DenvError } from '../../denv/errors';
 import { sandboxIdOf } from '../../denv/ids';
 import { type DenvServer, startDenvServer } from '../../denv/server/server';
 import { createFakeDriver } from '../fakes/fake-driver';
@@ -119,6 +120,29 @@ describe('the denv server', () => {
     expect(reply.children).toHaveLength(3);
     expect(await driver.list()).toHaveLength(3);
   });
+
+  it.each([
+    ['disk_full', new DenvError('disk_full', 'no room for what is dirty')],
+    ['internal', new Error('syncfs: Input/output error')],
+  ])(
+    'fails a fork whose snapshot failed (%s): no child, and the key may try again',
+    async (code, why) => {
+      await start();
+      const { id } = await create('a');
+      const real = driver.snapshot.bind(driver);
+      driver.snapshot = () => Promise.reject(why);
+
+      await expect(client.fork(id, { count: 3 }, { key: 'f' })).rejects.toMatchObject({
+        code,
+        message: why.message,
+      });
+      expect(await driver.list()).toEqual([id]);
+      expect((await client.listVersions()).versions).toEqual([]);
+      driver.snapshot = real;
+
+      expect((await client.fork(id, { count: 3 }, { key: 'f' })).children).toHaveLength(3);
+    },
+  );
 
   it('notes a sandbox whose processes ended as stopped, and refuses commands in it', async () => {
     await start();
