@@ -4,6 +4,7 @@ import { text } from 'node:stream/consumers';
 import type { Target } from '../../../contracts/denv';
 import type { SandboxDriver } from '../driver';
 import type { Cgroups } from './cgroups';
+import { whyNoMemoryFork } from './memory-fork';
 import { sleep } from './processes';
 import type { Layout } from './layout';
 
@@ -27,7 +28,10 @@ export async function probeHost(
 ): Promise<Target> {
   const id = `probe-${randomBytes(6).toString('hex')}`;
   const child = `${id}-child`;
-  const notes: string[] = ['image host: the host’s own /usr, read-only; not reproducible'];
+  const notes: string[] = [
+    'image host: the host’s own /usr, read-only; not reproducible',
+    await whyNoMemoryFork(),
+  ];
 
   async function shown(what: string, attempt: () => Promise<boolean>): Promise<boolean> {
     try {
