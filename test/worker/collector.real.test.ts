@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { inputOf } from '../../client/inputs';
 import type { RolloutInput } from '../../contracts/rollout';
 import { collectOnce } from '../../worker/collector';
@@ -133,6 +135,20 @@ describe('the collector on a real stack', () => {
     await stack.finishRollouts([child]);
     await collect({ keeps: none });
     expect(await there(parentId)).toEqual([]);
+  });
+
+  it('is the worker’s own work: one that starts removes what was left, and says so', async () => {
+    const batch = await stack.start('left', [{ id: 'task', keep: 'none', effects: 2, replies }]);
+    await stack.finish(batch);
+    const rolloutId = rolloutIdOf('left', 'task');
+
+    await stack.killAndAwait('worker');
+
+    await until('its versions are gone', 30, async () => (await there(rolloutId)).length === 0);
+    const log = join(stack.home, 'logs', 'worker.log');
+    await until('it says so', 30, () =>
+      Promise.resolve(readFileSync(log, 'utf8').includes('removed versions that nothing keeps')),
+    );
   });
 });
 
