@@ -11,7 +11,6 @@ export function explorationLines(rootId: string, result: ExplorationResult): str
   const of = `${scored}/${rollouts.length} scored, ${result.modelCalls} model calls`;
   return [
     ...continuationTable(rootId, result),
-    '',
     ...valueTable(result),
     '',
     `${worth}; ${of}; ${endWords(result.ended)}`,
@@ -37,13 +36,14 @@ function continuationTable(rootId: string, { rollouts }: ExplorationResult): str
 }
 
 function valueTable({ values }: ExplorationResult): string[] {
+  if (values.length === 0) return [];
   const rows = values.map(({ step, value, visits, scored }) => [
     String(step),
     value === null ? '-' : formatReward(value),
     String(visits),
     String(scored),
   ]);
-  return tableLines(['before step', 'value', 'visits', 'scored'], rows);
+  return ['', ...tableLines(['before step', 'value', 'visits', 'scored'], rows)];
 }
 
 function endWords(ended: ExplorationResult['ended']): string {

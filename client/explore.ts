@@ -15,13 +15,18 @@ import { withChanges } from './changes';
 import type { ModelChanges } from './changes';
 import type { Rollouts } from './connect';
 import { UsageError } from './errors';
-import { handle, startOnce } from './rollouts';
+import { handle, startOnce, takeCheckpoint } from './rollouts';
 import { deepest, depthOf, standingOf, wayFrom } from './standing';
 import type { Standing } from './standing';
 
 /** Where the blob store has what an exploration was started with, by the root's id and the exploration's number. */
 export const explorationName = (rolloutId: string, n: number): string =>
   `explorations/${rolloutId}/${n}`;
+
+/** Its root, by the id of an exploration. */
+export const rootOf = (exploreId: string): string => exploreId.split('/').slice(1, -1).join('/');
+
+export const isExploration = (id: string): boolean => id.startsWith('explore/');
 
 export interface ExploreRequest {
   rolloutId: string;
@@ -50,7 +55,7 @@ export async function startExploration(
   request: ExploreRequest,
 ): Promise<StartedExploration> {
   const { rolloutId, limits } = request;
-  const standing = await standingOf(rollouts, rolloutId);
+  const standing = await startingPoint(rollouts, request);
   const chosen = wayFrom(standing, request.way);
   const changed = await withChanges(standing.input, request.changes, request.priceFile);
   if (
@@ -78,6 +83,18 @@ export async function startExploration(
     seed: request.seed ?? (n - 1) * seedsOfOne,
   }));
   return { exploreId, chosen };
+}
+
+/** Of a rollout that runs and has no checkpoint yet, one is taken, at its next moment between two steps. */
+async function startingPoint(
+  rollouts: Rollouts,
+  { rolloutId, strategy }: ExploreRequest,
+): Promise<Standing> {
+  const standing = await standingOf(rollouts, rolloutId);
+  const { state, checkpoints } = standing;
+  if (state !== 'running' || checkpoints.length > 0 || strategy.at !== 'last') return standing;
+  await takeCheckpoint(rollouts, rolloutId);
+  return standingOf(rollouts, rolloutId);
 }
 
 /** No exploration has more continuations, so none has the seeds of another. */

@@ -1,11 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { WorkflowFailedError } from '@temporalio/client';
+import { WorkflowFailedError, WorkflowNotFoundError } from '@temporalio/client';
 import { CancelledFailure } from '@temporalio/common';
 import type { ExplorationResult, ExploreNode } from '../contracts/rollout';
 import type { ExplorationProgress } from '../workflows/messages';
 import type { Rollouts } from './connect';
 import type { Context } from './context';
-import { awaitExploration, explorationProgress } from './explore';
+import { awaitExploration, explorationProgress, rootOf } from './explore';
+import { explorationLines } from './explore-lines';
+import { UserError } from './errors';
 import { onInterrupts } from './interrupts';
 import { formatReward } from './report';
 import { cancelExploration } from './rollouts';
@@ -15,15 +17,20 @@ import { shortId } from './tree-lines';
 const pollMs = 1000;
 
 /**
- * Waits for an exploration with a line for each continuation that ends. Ctrl-C cancels it, and goes on waiting.
+ * Waits for an exploration with a line for each continuation that ends. With `cancelOnInterrupt` Ctrl-C cancels it, and this goes on
+ * waiting; otherwise Ctrl-C leaves.
  * @returns what it came to, also when it was cancelled
  */
 export async function followExploration(
   context: Context,
   rollouts: Rollouts,
   exploreId: string,
+  options: { cancelOnInterrupt: boolean },
 ): Promise<ExplorationResult> {
-  const stopListening = onInterrupts(context, () => cancelExploration(rollouts, exploreId));
+  const stopListening = onInterrupts(
+    context,
+    options.cancelOnInterrupt ? () => cancelExploration(rollouts, exploreId) : null,
+  );
   const over = new AbortController();
   const told = tell(context, rollouts, exploreId, over.signal);
   try {
@@ -35,10 +42,26 @@ export async function followExploration(
   }
 }
 
+/** The answer of `explore` and `watch`, and their exit code. */
+export function printExploration(
+  context: Context,
+  result: ExplorationResult,
+  { json }: { json?: boolean },
+): void {
+  const rootRolloutId = rootOf(result.exploreId);
+  if (json) context.print(JSON.stringify({ rootRolloutId, ...result }));
+  else for (const line of explorationLines(rootRolloutId, result)) context.print(line);
+  const whole = result.ended === 'stop_reward' || result.scored === result.rollouts.length;
+  context.exitWith(whole && result.ended !== 'cancelled' ? 0 : 3);
+}
+
 async function endOf(rollouts: Rollouts, exploreId: string): Promise<ExplorationResult> {
   try {
     return await awaitExploration(rollouts, exploreId);
   } catch (error) {
+    if (error instanceof WorkflowNotFoundError) {
+      throw new UserError(`there is no exploration ${exploreId}`);
+    }
     const cancelled =
       error instanceof WorkflowFailedError && error.cause instanceof CancelledFailure;
     const progress = cancelled ? await explorationProgress(rollouts, exploreId) : null;

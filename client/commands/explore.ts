@@ -1,14 +1,12 @@
 import type { Command } from 'commander';
-import type { ExplorationResult, StrategyChoice } from '../../contracts/rollout';
+import type { StrategyChoice } from '../../contracts/rollout';
 import { ContinuationWay } from '../../contracts/task';
 import { strategies } from '../../workflows/strategies';
 import { connect } from '../connect';
-import type { Rollouts } from '../connect';
 import type { Context } from '../context';
-import { explorationLines } from '../explore-lines';
 import { startExploration } from '../explore';
 import type { ExploreRequest } from '../explore';
-import { followExploration } from '../follow-exploration';
+import { followExploration, printExploration } from '../follow-exploration';
 import {
   choice,
   collect,
@@ -96,8 +94,8 @@ Strategies:
 Ways to go on: snapshot, from the files as they were; replay, by making the task's start and the calls before the step again, at no
 model cost: for HUD tasks, whose state no snapshot holds. Left out, the task decides; rollouts show says which and why.
 
-Ctrl-C cancels what runs and waits for its clean-up; a second one leaves at once. A closed terminal changes nothing. What came of
-it: rollouts tree. At most 64 at once, 10,000 in all, 100 deep.
+Ctrl-C cancels what runs and waits for its clean-up; a second one leaves at once. A closed terminal changes nothing: rollouts
+watch and rollouts cancel take an exploration by its id. All that came of it: rollouts tree. At most 64 at once, 10,000 in all, 100 deep.
 
 Exit codes: 0 all scored or stopped as told, 3 some are not scored, 2 bad usage, 130 left, 1 anything else.`,
     )
@@ -116,11 +114,13 @@ async function explore(
     context.note(`${exploreId} started; continuations go on by ${chosen.way}: ${chosen.why}`);
     if (options.detach) {
       if (options.json) context.print(JSON.stringify({ exploreId }));
-      else context.print(`it goes on; see: rollouts tree ${rolloutId}`);
+      else context.print(`it goes on; see: rollouts watch ${exploreId}`);
       return;
     }
-    const result = await followExploration(context, rollouts, exploreId);
-    await printResult(context, rollouts, { rolloutId, result, json: options.json });
+    const result = await followExploration(context, rollouts, exploreId, {
+      cancelOnInterrupt: true,
+    });
+    printExploration(context, result, options);
   } finally {
     await rollouts.close();
   }
@@ -145,15 +145,4 @@ function requestOf(context: Context, rolloutId: string, options: ExploreOptions)
     seed: options.seed,
     priceFile: context.settings.paths.prices,
   };
-}
-
-async function printResult(
-  context: Context,
-  rollouts: Rollouts,
-  { rolloutId, result, json }: { rolloutId: string; result: ExplorationResult; json?: boolean },
-): Promise<void> {
-  if (json) context.print(JSON.stringify({ rootRolloutId: rolloutId, ...result }));
-  else for (const line of explorationLines(rolloutId, result)) context.print(line);
-  const whole = result.ended === 'stop_reward' || result.scored === result.rollouts.length;
-  context.exitWith(whole && result.ended !== 'cancelled' ? 0 : 3);
 }

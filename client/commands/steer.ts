@@ -3,7 +3,15 @@ import type { RolloutStatus } from '../../contracts/rollout';
 import { connect } from '../connect';
 import type { Rollouts } from '../connect';
 import type { Context } from '../context';
-import { cancelBatch, cancelRollout, pauseRollout, resumeRollout, sendMessage } from '../rollouts';
+import { isExploration } from '../explore';
+import {
+  cancelBatch,
+  cancelExploration,
+  cancelRollout,
+  pauseRollout,
+  resumeRollout,
+  sendMessage,
+} from '../rollouts';
 
 /** The commands that tell a running rollout something. */
 export function addSteering(program: Command, context: Context): void {
@@ -11,11 +19,11 @@ export function addSteering(program: Command, context: Context): void {
 
   program
     .command('cancel')
-    .description('cancel a rollout, or a whole batch; sandboxes are cleaned up')
-    .argument('<id>', 'id of a rollout, or name of a batch')
+    .description('cancel a rollout, a whole batch or an exploration; sandboxes are cleaned up')
+    .argument('<id>', 'id of a rollout or exploration, or name of a batch')
     .addHelpText(
       'after',
-      '\nExamples:\n  rollouts cancel rollout/nightly/restart-web/0\n  rollouts cancel nightly',
+      '\nExamples:\n  rollouts cancel rollout/nightly/restart-web/0\n  rollouts cancel nightly\n  rollouts cancel explore/rollout/nightly/restart-web/0/1',
     )
     .action((id: string) => told((rollouts) => cancel(rollouts, id)));
 
@@ -67,6 +75,10 @@ async function cancel(rollouts: Rollouts, id: string): Promise<string> {
   if (await rollouts.ledger.batch(id)) {
     await cancelBatch(rollouts, id);
     return `batch ${id} is being cancelled; see: rollouts watch ${id}`;
+  }
+  if (isExploration(id)) {
+    await cancelExploration(rollouts, id);
+    return `${id} is being cancelled; see: rollouts watch ${id}`;
   }
   await cancelRollout(rollouts, id);
   return `${id} is being cancelled; see: rollouts show ${id}`;

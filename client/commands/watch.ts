@@ -1,17 +1,19 @@
 import type { Command } from 'commander';
 import { connect } from '../connect';
 import type { Context } from '../context';
+import { isExploration } from '../explore';
+import { followExploration, printExploration } from '../follow-exploration';
 import { followBatch, printReport } from '../follow';
 
 export function addWatch(program: Command, context: Context): void {
   program
     .command('watch')
-    .description('follow a batch until it ends, then print its report')
-    .argument('<batch>', 'name of the batch')
+    .description('follow a batch or an exploration until it ends, then print its report')
+    .argument('<batch>', 'name of the batch, or id of the exploration')
     .option('--json', 'print one JSON object at the end, and nothing else on stdout')
     .addHelpText(
       'after',
-      '\nExamples:\n  rollouts watch nightly\n  rollouts watch nightly --json\n\nCtrl-C leaves; the batch goes on. Stop it with: rollouts cancel BATCH. Exit codes are those of run.',
+      '\nExamples:\n  rollouts watch nightly\n  rollouts watch nightly --json\n  rollouts watch explore/rollout/nightly/restart-web/0/1\n\nCtrl-C leaves; the batch goes on. Stop it with: rollouts cancel BATCH. Exit codes are those of run.',
     )
     .action((batch: string, options: { json?: boolean }) => watch(context, batch, options));
 }
@@ -23,6 +25,12 @@ async function watch(
 ): Promise<void> {
   const rollouts = await connect(context.settings);
   try {
+    if (isExploration(batchId)) {
+      const result = await followExploration(context, rollouts, batchId, {
+        cancelOnInterrupt: false,
+      });
+      return printExploration(context, result, options);
+    }
     const report = await followBatch(context, rollouts, batchId, { cancelOnInterrupt: false });
     printReport(context, report, options);
   } finally {
