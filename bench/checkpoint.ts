@@ -1,42 +1,64 @@
+import type { ExecRequest } from '../contracts/denv';
+import type { DenvClient } from '../denv/client';
 import { newKey, shellSandbox, withSandbox, type SandboxBench } from './context';
 import { limitRow, median, timed } from './row';
 
-const times = 12;
 const dirty = ['dd', 'if=/dev/urandom', 'of=/workspace/dirty', 'bs=1M', 'count=10', 'status=none'];
 
-/** What `snapshot: before` adds to a call, with 10 MB that were just written. */
+/** What a checkpoint adds to a call: with 10 MB that were just written, and with nothing that has changed. */
 export const checkpoint: SandboxBench = {
   name: 'checkpoint',
-  run: ({ denv }) =>
-    withSandbox(denv, shellSandbox, async (sandbox) => {
+  run: ({ denv, small }) =>
+    withSandbox(denv, shellSandbox, async ({ id }) => {
       const plain: number[] = [];
-      const added: number[] = [];
-      const flushes: number[] = [];
-      for (let n = 0; n < times; n += 1) {
-        const key = () => ({ key: newKey('checkpoint') });
-        await denv.exec(sandbox.id, { argv: dirty }, key());
-        const without = await timed(() => denv.exec(sandbox.id, { argv: ['true'] }, key()));
-        await denv.exec(sandbox.id, { argv: dirty }, key());
-        const taken = await timed(() =>
-          denv.exec(sandbox.id, { argv: ['true'], snapshot: 'before' }, key()),
-        );
-        const flushMs = (taken.value.flushS ?? 0) * 1000;
-        plain.push(without.ms);
-        flushes.push(flushMs);
-        added.push(taken.ms - flushMs);
+      const [before, changed, unchanged] = [added(), added(), added()];
+      for (let n = 0; n < (small ? 2 : 12); n += 1) {
+        await call(denv, id, { argv: dirty });
+        plain.push((await call(denv, id, {})).ms);
+        await call(denv, id, { argv: dirty });
+        note(before, await call(denv, id, { snapshot: 'before' }));
+        await call(denv, id, { argv: dirty });
+        note(changed, await call(denv, id, { snapshot: 'changed' }));
+        const same = await call(denv, id, { snapshot: 'changed' });
+        if (same.unchanged !== true) throw new Error('a call that did nothing changed something');
+        note(unchanged, same);
       }
-      return [
+      const without = { what: 'the call without', value: median(plain) };
+      const rowOf = (name: string, what: string, { ms, flushMs }: Added) =>
         limitRow(
           {
-            name: 'checkpoint',
-            what: 'a checkpoint inside a call adds, its flush apart',
+            name,
+            what,
             unit: 'ms',
-            other: { what: 'the call without', value: median(plain) },
-            notes: [`the flush of 10 MB took ${median(flushes).toFixed(0)} ms`],
+            other: without,
+            notes: [`the flush took ${median(flushMs).toFixed(0)} ms`],
           },
-          median(added) - median(plain),
+          median(ms) - median(plain),
           60,
-        ),
+        );
+      return [
+        rowOf('checkpoint', 'a checkpoint inside a call adds, its flush apart', before),
+        rowOf('checkpoint-changed', 'the same, only when something has changed', changed),
+        rowOf('checkpoint-unchanged', 'and where nothing has', unchanged),
       ];
     }),
 };
+
+interface Added {
+  ms: number[];
+  flushMs: number[];
+}
+
+const added = (): Added => ({ ms: [], flushMs: [] });
+
+function note(into: Added, { ms, flushMs }: { ms: number; flushMs: number }): void {
+  into.ms.push(ms - flushMs);
+  into.flushMs.push(flushMs);
+}
+
+async function call(denv: DenvClient, id: string, request: Partial<ExecRequest>) {
+  const { ms, value } = await timed(() =>
+    denv.exec(id, { argv: ['true'], ...request }, { key: newKey('checkpoint') }),
+  );
+  return { ms, flushMs: (value.flushS ?? 0) * 1000, unchanged: value.unchanged };
+}

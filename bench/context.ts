@@ -16,6 +16,8 @@ export interface SandboxContext {
   bare: Bare;
   /** A directory for scratch files, removed after the run. */
   dir: string;
+  /** Tiny sizes and few rounds: shows that it runs, not what it measures. */
+  small: boolean;
   say: (line: string) => void;
 }
 

@@ -1,61 +1,110 @@
 import { statfsSync } from 'node:fs';
 import type { DenvClient } from '../denv/client';
-import { newKey, shellSandbox, withSandbox, type SandboxBench } from './context';
-import { limitRow, median, ratioRow, timed } from './row';
+import { newKey, shellSandbox, type SandboxBench } from './context';
+import { limitRow, median, ratioRow, timed, type Row } from './row';
 
 const GB = 1024 ** 3;
-const times = 8;
 
-/** A live fork of a sandbox with much data against one with little. */
+interface Times {
+  ms: number[];
+  pausedMs: number[];
+}
+
+/** A live fork of a sandbox with much data, or many files, against one with little. */
 export const forkFlat: SandboxBench = {
   name: 'fork-flat',
-  async run({ denv, dir, say }) {
+  async run({ denv, dir, say, small }) {
     const free = statfsSync(dir);
-    const sizeGb = free.bavail * free.bsize > 12 * GB ? 5 : 1;
-    const notes = sizeGb === 5 ? [] : ['with 1 GB, since the disk has less than 12 GB free'];
-    return withSandbox(denv, shellSandbox, (small) =>
-      withSandbox(denv, shellSandbox, async (large) => {
-        say(`writing ${sizeGb} GB into a sandbox`);
-        await fill(denv, small.id, 1);
-        await fill(denv, large.id, sizeGb * 1024);
-        const ofSmall: number[] = [];
-        const ofLarge: number[] = [];
-        const pauses: number[] = [];
-        await forkOnce(denv, large.id); // the first one flushes what was just written
-        for (let n = 0; n < times; n += 1) {
-          ofSmall.push((await forkOnce(denv, small.id)).ms);
-          const fork = await forkOnce(denv, large.id);
-          ofLarge.push(fork.ms);
-          pauses.push(fork.pausedMs);
-        }
-        return [
-          ratioRow(
-            { name: 'fork-flat', what: `live fork with ${sizeGb} GB`, unit: 'ms', notes },
-            ofLarge,
-            { what: 'with 1 MB', values: ofSmall },
-            1.5,
-          ),
-          limitRow(
-            { name: 'fork-pause', what: 'the parent stands still for it', unit: 'ms' },
-            median(pauses),
-            50,
-          ),
-        ];
-      }),
-    );
+    const roomy = free.bavail * free.bsize > 14 * GB;
+    const sizesMb = small ? [1, 8, 16] : roomy ? [1, 1024, 5 * 1024] : [1, 1024];
+    const counts = small ? [10, 100] : [1000, 100_000];
+    const notes = small || roomy ? [] : ['not with 5 GB: the disk has less than 14 GB free'];
+    const bySize = await forksOf(denv, say, sizesMb, small, (sizeMb) => ({
+      what: `${sizeMb} MB`,
+      script: `dd if=/dev/zero of=data bs=1M count=${sizeMb}`,
+    }));
+    const byCount = await forksOf(denv, say, counts, small, (count) => ({
+      what: `${count} files`,
+      script: `mkdir files && cd files && seq ${count} | split -l 1 -a 5`,
+    }));
+    const pauses = [...bySize, ...byCount].map(({ pausedMs }) => median(pausedMs));
+    return [
+      ...flatRows(sizesMb, bySize, (size) => nameOfSize(size), notes),
+      ...flatRows(counts, byCount, (count) => `${count} files`, []),
+      limitRow(
+        {
+          name: 'fork-pause',
+          what: 'the parent stands still for it, where it is longest',
+          unit: 'ms',
+        },
+        Math.max(...pauses),
+        50,
+      ),
+    ];
   },
 };
 
-async function fill(denv: DenvClient, sandboxId: string, sizeMb: number): Promise<void> {
+function flatRows(
+  amounts: number[],
+  times: Times[],
+  named: (amount: number) => string,
+  notes: string[],
+): Row[] {
+  const [least, ...others] = amounts.map((amount, n) => ({ amount, ms: times[n]?.ms ?? [] }));
+  if (!least) return [];
+  return others.map(({ amount, ms }) =>
+    ratioRow(
+      { name: 'fork-flat', what: `live fork with ${named(amount)}`, unit: 'ms', notes },
+      ms,
+      { what: `with ${named(least.amount)}`, values: least.ms },
+      1.5,
+    ),
+  );
+}
+
+const nameOfSize = (sizeMb: number): string =>
+  sizeMb < 1024 ? `${sizeMb} MB` : `${sizeMb / 1024} GB`;
+
+/** Forks of sandboxes with these amounts of something, taken in turns so that all see the same machine. */
+async function forksOf(
+  denv: DenvClient,
+  say: (line: string) => void,
+  amounts: number[],
+  small: boolean,
+  contentOf: (amount: number) => { what: string; script: string },
+): Promise<Times[]> {
+  const sandboxes: string[] = [];
+  try {
+    for (const amount of amounts) {
+      const { what, script } = contentOf(amount);
+      say(`a sandbox with ${what}`);
+      const { id } = await denv.createSandbox(shellSandbox, { key: newKey('flat') });
+      sandboxes.push(id);
+      await fill(denv, id, script);
+      await forkOnce(denv, id); // the first one flushes what was just written
+    }
+    const times = amounts.map((): Times => ({ ms: [], pausedMs: [] }));
+    for (let round = 0; round < (small ? 2 : 12); round += 1) {
+      for (const [n, id] of sandboxes.entries()) {
+        const { ms, pausedMs } = await forkOnce(denv, id);
+        times[n]?.ms.push(ms);
+        times[n]?.pausedMs.push(pausedMs);
+      }
+    }
+    return times;
+  } finally {
+    for (const id of sandboxes) await denv.deleteSandbox(id);
+  }
+}
+
+/** Runs a script in a sandbox's working directory. */
+export async function fill(denv: DenvClient, sandboxId: string, script: string): Promise<void> {
   const { exitCode, stderr } = await denv.exec(
     sandboxId,
-    {
-      argv: ['dd', 'if=/dev/zero', 'of=/workspace/data', 'bs=1M', `count=${sizeMb}`],
-      timeoutS: 900,
-    },
+    { argv: ['sh', '-c', script], timeoutS: 900 },
     { key: newKey('fill') },
   );
-  if (exitCode !== 0) throw new Error(`could not write ${sizeMb} MB: ${stderr}`);
+  if (exitCode !== 0) throw new Error(`could not run ${script}: ${stderr}`);
 }
 
 /** One child, made and removed; the time is that of the making. */

@@ -7,12 +7,15 @@ import { activity } from './activity';
 import { UsageError, UserError } from '../client/errors';
 import { openBare } from './bare';
 import { checkpoint } from './checkpoint';
+import { commit } from './commit';
 import type { SandboxBench, StackBench } from './context';
 import { cpu } from './cpu';
 import { create } from './create';
 import { startDenvServer } from './denv-server';
 import { exec } from './exec';
+import { forkDepth } from './fork-depth';
 import { forkFlat } from './fork-flat';
+import { forkMany } from './fork-many';
 import { history } from './history';
 import { liveFork } from './live-fork';
 import { describeMachine, thisMachine } from './machine';
@@ -22,11 +25,26 @@ import type { Row } from './row';
 import { startBenchStack } from './stack';
 import { verify } from './verify';
 
-const sandboxBenches: SandboxBench[] = [forkFlat, liveFork, create, exec, checkpoint, verify];
+const sandboxBenches: SandboxBench[] = [
+  forkFlat,
+  forkMany,
+  forkDepth,
+  commit,
+  liveFork,
+  create,
+  exec,
+  checkpoint,
+  verify,
+];
 const stackBenches: StackBench[] = [activity, cpu, resume, history];
 
 const { values } = parseArgs({
-  options: { json: { type: 'boolean' }, only: { type: 'string', multiple: true } },
+  options: {
+    json: { type: 'boolean' },
+    only: { type: 'string', multiple: true },
+    // Tiny sizes and few rounds, for the benches of sandboxes that have sizes.
+    small: { type: 'boolean', default: false },
+  },
 });
 const say = (line: string): void => console.error(line);
 
@@ -78,7 +96,7 @@ async function sandboxRows(dir: string): Promise<Row[]> {
   try {
     for (const bench of wanted) {
       say(`measuring ${bench.name}`);
-      const context = { denv: server.client, bare, dir, say };
+      const context = { denv: server.client, bare, dir, say, small: values.small };
       rows.push(...(await Promise.race([bench.run(context), interrupted])));
     }
   } finally {

@@ -149,7 +149,7 @@ def snapshot(source, target, readOnly, flush, cgroup, kill):
     finally:
         os.close(fd)
     if flush and not kill:
-        confirm(source, target)
+        flush_ms += milliseconds_of(confirm, source, target)
     return {"flushMs": flush_ms, "pausedMs": paused_ms}
 
 
