@@ -1,5 +1,5 @@
 import { PackedTask } from '../contracts/task';
-import type { GradeResult, VerdictResult } from '../contracts/rollout';
+import type { GradeResult, RolloutResult, VerdictResult } from '../contracts/rollout';
 import { sha256 } from './documents';
 import { FoundError } from './failures';
 import { activity } from './heartbeat';
@@ -30,26 +30,33 @@ export interface RegradeRecord {
   at: string;
 }
 
+export function regradeFactsOf(
+  { task, verifierFiles }: PackedTask,
+  { grades }: Pick<RolloutResult, 'grades'>,
+): RegradeFacts {
+  const { verifyTimeoutS, grading } = factsOf(task);
+  return {
+    verifyTimeoutS,
+    verifierDigest: `sha256:${sha256(JSON.stringify([task.verifier, verifierFiles]))}`,
+    ...(grading ? { grading } : {}),
+    grades: grades.filter(({ kind }) => kind !== 'verify'),
+  };
+}
+
 export function regradeActivities({ documents, ledger }: Parts) {
   return {
     /** Reads what a judgement needs: of the task that judges, and of the rollout's own result. */
     readRegradeFacts: activity(
       async (input: { rolloutId: string; taskRef: string }): Promise<RegradeFacts> => {
-        const { task, verifierFiles } = await documents.get(PackedTask, input.taskRef);
-        if (!task.verifier) {
-          throw new FoundError('InvalidRequest', `task ${task.id} has no verifier`);
+        const packed = await documents.get(PackedTask, input.taskRef);
+        if (!packed.task.verifier) {
+          throw new FoundError('InvalidRequest', `task ${packed.id} has no verifier`);
         }
         const row = await ledger.rollout(input.rolloutId);
         if (!row?.result) {
           throw new FoundError('InvalidRequest', `the ledger has no result of ${input.rolloutId}`);
         }
-        const { verifyTimeoutS, grading } = factsOf(task);
-        return {
-          verifyTimeoutS,
-          verifierDigest: `sha256:${sha256(JSON.stringify([task.verifier, verifierFiles]))}`,
-          ...(grading ? { grading } : {}),
-          grades: row.result.grades.filter(({ kind }) => kind !== 'verify'),
-        };
+        return regradeFactsOf(packed, row.result);
       },
     ),
 

@@ -2,8 +2,8 @@ import { continueAsNew, isCancellation, log, workflowInfo } from '@temporalio/wo
 import type { RegradeFacts, RegradeRecord } from '../activities/regrade';
 import type { RegradeInput, RegradeResult, VerdictResult } from '../contracts/rollout';
 import { activitiesFor } from './activity-options';
-import { combine, namedRewards } from './combine';
 import { troubleOf } from './failures';
+import { rewardBy } from './regrade-reward';
 
 /** What a regrade carries into its next run. */
 export interface RegradeState {
@@ -99,30 +99,4 @@ async function verdictOn(
     });
     if (verdict.verdict !== 'none' || n + 1 === tries) return verdict;
   }
-}
-
-/** What the rollout's reward is by a verdict: where other graders count too, with what they said at its end. */
-function rewardBy(
-  { grading, grades }: RegradeFacts,
-  verdict: VerdictResult,
-): Omit<Judgement, 'verifierDigest' | 'missing'> {
-  if (verdict.verdict === 'none')
-    return { verdict, reward: null, rewards: {}, why: verdict.summary };
-  const { reward, rewards } = verdict;
-  if (!grading) return { verdict, reward, rewards, why: null };
-  const all = grading.graders.map((grader) => {
-    const { name, kind, weight, counts } = grader;
-    if (kind === 'verify') return { name, kind, weight, counts, reward, rewards };
-    const said = grades.find((grade) => grade.name === name);
-    const kept = { reward: said?.reward ?? null, rewards: said?.rewards ?? {} };
-    return { name, kind, weight, counts, ...kept };
-  });
-  const counting = all.filter(({ counts }) => counts);
-  const combined = combine(grading.combine, counting);
-  if (combined === null) {
-    const silent = counting.filter((grade) => grade.reward === null).map(({ name }) => name);
-    const why = `no reward: ${silent.join(', ')} gave none when the rollout ended`;
-    return { verdict, reward: null, rewards: {}, why };
-  }
-  return { verdict, reward: combined, rewards: namedRewards(all), why: null };
 }

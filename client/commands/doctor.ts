@@ -4,7 +4,7 @@ import type { Context } from '../context';
 import { checkMachine, checkStack } from '../doctor/checks';
 import type { Check } from '../doctor/checks';
 import { examineLedger } from '../doctor/ledger';
-import type { Finding } from '../doctor/ledger';
+import type { Finding } from '../doctor/finding';
 import { examineVersions, versionsWords } from '../doctor/versions';
 import type { VersionsReport } from '../doctor/versions';
 import { rulesOf } from './checkpoints';

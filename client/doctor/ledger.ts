@@ -7,15 +7,9 @@ import type { RolloutRow } from '../../stores/ledger';
 import type { Rollouts } from '../connect';
 import { inputOf } from '../inputs';
 import { batchName, batchWorkflowId, declaredOf, handle } from '../rollouts';
+import type { Finding } from './finding';
 import { recordedVerdict, verdictFrom } from './records';
-
-/** Something that the ledger lacks or that does not agree with another record. */
-export interface Finding {
-  rolloutId: string;
-  what: string;
-  /** What `--repair` did about it; null where nothing was done. */
-  repaired: string | null;
-}
+import { missingRegrades } from './regrades';
 
 const BatchRowText = z.object({
   batchId: z.string(),
@@ -33,6 +27,7 @@ export async function examineLedger(rollouts: Rollouts, repair: boolean): Promis
   return [
     ...(await missingDeclarations(rollouts, repair)),
     ...(await missingResults(rollouts, repair)),
+    ...(await missingRegrades(rollouts, repair)),
     ...(await differingRewards(rollouts)),
   ];
 }

@@ -44,6 +44,24 @@ export async function recordedVerdict(
   return found;
 }
 
+/** A verdict given later on what a sandbox left: the last one under keys of a regrade. Null when there is none. */
+export async function laterVerdict(
+  denv: DenvClient,
+  sandboxId: string,
+  keyPrefix: string,
+): Promise<Omit<RecordedVerdict, 'attempt'> | null> {
+  const record = await recordOf(denv, sandboxId);
+  let found: Omit<RecordedVerdict, 'attempt'> | null = null;
+  for (const { at, event, data } of record?.entries ?? []) {
+    const key: unknown = data['key'];
+    if (event !== 'verified' || typeof key !== 'string' || !key.startsWith(keyPrefix)) continue;
+    const reply = VerifyReply.safeParse(data);
+    if (!reply.success || reply.data.verdict === 'none') continue;
+    found = { sandboxId, at, key, reply: reply.data };
+  }
+  return found;
+}
+
 /** Ids are made from keys and keys from meaning, so a rollout's sandboxes are found without anybody having noted them. */
 async function sandboxesOf(denv: DenvClient, rolloutId: string, attempt: number) {
   const found = [];
@@ -75,7 +93,7 @@ async function recordOf(denv: DenvClient, sandboxId: string) {
 
 /** The verdict in the form that results have; its evidence goes into the blob store. */
 export async function verdictFrom(
-  { key, reply }: RecordedVerdict,
+  { key, reply }: Pick<RecordedVerdict, 'key' | 'reply'>,
   blobs: BlobStore,
 ): Promise<VerdictResult> {
   const { ref } = await blobs.put(Buffer.from(JSON.stringify(reply.evidence)));

@@ -1,5 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { z } from 'zod';
 import { BatchReport } from '../../contracts/batch';
 import { CrashStack } from '../e2e/crash-stack';
@@ -238,6 +239,31 @@ describe('verdicts again', () => {
     expect(report.rollouts[0]).toMatchObject({ before: 1, reward: 1, turned: false, why });
     const listed = await stack.command('checkpoints', idOf('gone', 'right'));
     expect(listed.stdout).toMatch(/final +ver_\w+ .*gone: it has expired or was removed/);
+  });
+
+  it('a ledger that lost them has them again, from what the denv server recorded', async () => {
+    const before = await stack.rollouts.ledger.regrades({ regradeId: 'regrade/killed/1' });
+    const db = new DatabaseSync(join(stack.home, 'ledger.db'), { timeout: 10_000 });
+    db.exec(`DELETE FROM regrades WHERE regrade_id = 'regrade/killed/1'`);
+    db.close();
+
+    const looked = await stack.command('doctor', '--json');
+    const repaired = await stack.command('doctor', '--repair', '--json');
+
+    const findings = (stdout: string) => JSON.parse(stdout).findings as { what: string }[];
+    expect(findings(looked.stdout)).toHaveLength(4);
+    expect(findings(repaired.stdout)).toMatchObject(
+      findings(looked.stdout).map(({ what }) => ({ what })),
+    );
+    const after = await stack.rollouts.ledger.regrades({ regradeId: 'regrade/killed/1' });
+    const plain = (rows: typeof after) =>
+      rows
+        .map(({ rolloutId, reward, version, current, verifierDigest }) => {
+          return { rolloutId, reward, version, current, verifierDigest };
+        })
+        .sort((a, b) => a.rolloutId.localeCompare(b.rolloutId));
+    expect(plain(after)).toEqual(plain(before));
+    expect(JSON.parse((await stack.command('doctor', '--json')).stdout).findings).toEqual([]);
   });
 
   it('refuses what it cannot do, and starts nothing', async () => {
