@@ -5,6 +5,7 @@ import path from 'node:path';
 import type { SandboxDriver } from '../../../denv/drivers/driver';
 import { createLinuxDriver } from '../../../denv/drivers/linux/driver';
 import { actionsOn, followUntil, newId, type Actions } from '../driver-suite';
+import { until } from '../server-process';
 
 jest.setTimeout(60_000);
 
@@ -48,22 +49,26 @@ describe('what has changed in a running sandbox', () => {
     let last = newId('ver');
     await driver.snapshot(id, last, { stop: false });
     const versions = [last];
+    const numberAt = (text: string) => Number(text.trimEnd().split('\n').at(-1));
+    const written = async () => numberAt((await handle.output(MB)).stdout.toString());
+    const lastOf = (versionId: string) =>
+      numberAt(readFileSync(path.join(driver.versionPath(versionId), 'workspace/log'), 'utf8'));
 
     for (let n = 0; n < 20; n += 1) {
-      const { stdout } = await handle.output(MB);
-      const written = Number(stdout.toString().trimEnd().split('\n').at(-1));
-      if ((await driver.changedSince(id, since(last))).changed) {
-        last = newId('ver');
-        versions.push(last);
-        await driver.snapshot(id, last, { stop: false });
-      }
-      const log = readFileSync(path.join(driver.versionPath(last), 'workspace/log'), 'utf8');
-      expect(Number(log.trimEnd().split('\n').at(-1))).toBeGreaterThanOrEqual(written);
+      const old = lastOf(last);
+      await until('more was written', async () => (await written()) > old);
+      const before = await written();
+
+      expect(await driver.changedSince(id, since(last))).toMatchObject({ changed: true });
+      last = newId('ver');
+      versions.push(last);
+      await driver.snapshot(id, last, { stop: false });
+
+      expect(lastOf(last)).toBeGreaterThanOrEqual(before);
     }
 
     await handle.kill();
     handle.release();
-    expect(versions.length).toBeGreaterThan(10);
     await driver.remove(id);
     for (const versionId of versions) await driver.removeVersion(versionId);
   });
