@@ -195,31 +195,36 @@ describe('verdicts again', () => {
     ]);
   });
 
-  it('a worker that is killed in the middle costs no judgement, and makes none twice', async () => {
-    await runBatch('killed', tooKind);
-    const slow = writeVerifier('gated', gated);
-    const args = ['killed', '--verifier', slow, '--concurrency', '2', '--json'];
-    const regrading = start(stack.home, 'bin/rollouts', 'regrade', ...args);
-    await regrading.says('4 rollouts to judge');
-    const key = (task: string) => `regrade/killed/1/${idOf('killed', task)}/verify/0`;
-    await stack.running(key('right'));
-    await stack.running(key('wrong'));
+  it.each(['worker', 'denv'] as const)(
+    'the %s killed in the middle costs no judgement, and none is made twice',
+    async (victim) => {
+      const batch = `killed-${victim}`;
+      const regradeId = `regrade/${batch}/1`;
+      await runBatch(batch, tooKind);
+      const slow = writeVerifier('gated', gated);
+      const args = [batch, '--verifier', slow, '--concurrency', '2', '--json'];
+      const regrading = start(stack.home, 'bin/rollouts', 'regrade', ...args);
+      await regrading.says('4 rollouts to judge');
+      const key = (task: string) => `${regradeId}/${idOf(batch, task)}/verify/0`;
+      await stack.running(key('right'));
+      await stack.running(key('wrong'));
 
-    await stack.killAndAwait('worker');
+      await stack.killAndAwait(victim);
 
-    let over = false;
-    const ended = regrading.ended.finally(() => (over = true));
-    await until('the end of the regrade', 90, () => {
-      stack.openVerifiers();
-      return Promise.resolve(over);
-    });
-    const { code, stdout } = await ended;
-    expect(code).toBe(0);
-    expect(Report.parse(JSON.parse(lastLine(stdout)))).toMatchObject({ judged: 4, turned: 2 });
-    for (const task of Object.keys(answers)) {
-      expect(await judgements(idOf('killed', task), 'regrade/killed/1')).toEqual([key(task)]);
-    }
-  });
+      let over = false;
+      const ended = regrading.ended.finally(() => (over = true));
+      await until('the end of the regrade', 90, () => {
+        stack.openVerifiers();
+        return Promise.resolve(over);
+      });
+      const { code, stdout } = await ended;
+      expect(code).toBe(0);
+      expect(Report.parse(JSON.parse(lastLine(stdout)))).toMatchObject({ judged: 4, turned: 2 });
+      for (const task of Object.keys(answers)) {
+        expect(await judgements(idOf(batch, task), regradeId)).toEqual([key(task)]);
+      }
+    },
+  );
 
   it('a snapshot that is gone is named, and the others are judged', async () => {
     await runBatch('gone', tooKind);
@@ -242,9 +247,9 @@ describe('verdicts again', () => {
   });
 
   it('a ledger that lost them has them again, from what the denv server recorded', async () => {
-    const before = await stack.rollouts.ledger.regrades({ regradeId: 'regrade/killed/1' });
+    const before = await stack.rollouts.ledger.regrades({ regradeId: 'regrade/killed-worker/1' });
     const db = new DatabaseSync(join(stack.home, 'ledger.db'), { timeout: 10_000 });
-    db.exec(`DELETE FROM regrades WHERE regrade_id = 'regrade/killed/1'`);
+    db.exec(`DELETE FROM regrades WHERE regrade_id = 'regrade/killed-worker/1'`);
     db.close();
 
     const looked = await stack.command('doctor', '--json');
@@ -255,7 +260,7 @@ describe('verdicts again', () => {
     expect(findings(repaired.stdout)).toMatchObject(
       findings(looked.stdout).map(({ what }) => ({ what })),
     );
-    const after = await stack.rollouts.ledger.regrades({ regradeId: 'regrade/killed/1' });
+    const after = await stack.rollouts.ledger.regrades({ regradeId: 'regrade/killed-worker/1' });
     const plain = (rows: typeof after) =>
       rows
         .map(({ rolloutId, reward, version, current, verifierDigest }) => {
