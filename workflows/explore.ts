@@ -23,7 +23,7 @@ import {
   treeOf,
 } from './exploration-state';
 import type { ExploreState } from './exploration-state';
-import { failed } from './failures';
+import { failed, troubleOf } from './failures';
 import { explorationQuery } from './messages';
 import { strategies } from './strategies';
 import type { Fork, Strategy } from './strategies/strategy';
@@ -49,7 +49,7 @@ export async function explore(
     await search.run();
   } catch (error) {
     await CancellationScope.nonCancellable(() => search.stop());
-    if (!isCancellation(error)) throw error;
+    if (!isCancellation(error)) throw faultOf(error);
     state.ended = 'cancelled';
     throw new CancelledFailure('the exploration was cancelled');
   }
@@ -81,9 +81,9 @@ class Search {
   async run(): Promise<void> {
     this.#attach();
     while (this.state.ended === null && !full()) {
+      const seen = this.#changes;
       await this.#grow();
       if (this.#fault !== null) throw this.#fault;
-      const seen = this.#changes;
       if (this.state.ended === null) await condition(() => this.#changes !== seen || full());
     }
     if (this.state.ended === null) return;
@@ -246,6 +246,12 @@ const unknown = ({ rolloutId, outcome, reward }: RolloutEnd): NodeFacts => ({
   tokens: 0,
   costUsd: 0,
 });
+
+/** What ends an exploration says so itself, not in the cause of a cause. */
+function faultOf(error: unknown): Error {
+  const { failure, details } = troubleOf(error, 'create');
+  return failed(failure.type, failure.message, details);
+}
 
 function notInTree({ strategy: { name } }: ExplorationInput, rolloutId: string): Error {
   const message = `strategy ${name} forks ${rolloutId}, which is not in the tree`;

@@ -1,4 +1,6 @@
 import type { WorkflowHandle } from '@temporalio/client';
+import { createDocuments } from '../../activities/documents';
+import { checkpointsIn } from '../../activities/transcript-checkpoints';
 import type { Grader } from '../../contracts/task';
 import { DenvError } from '../../denv/errors';
 import { batch, explore } from '../../workflows';
@@ -176,8 +178,10 @@ export const scenes: Record<string, (env: TemporalEnv) => Promise<WorkflowHandle
     const input = await env.declare({ checkpoints: 'never', task });
     return env.withWorker({ model: [write, write, { text: 'done' }] }, async ({ start }) => {
       const { trajectory } = await (await start(input)).result();
-      const spent = { tokens: 0, costUsd: 0, workedS: 0 };
-      const from = { parentRolloutId: input.rolloutId, step: 3, version: '', trajectory, spent };
+      const points = await checkpointsIn(createDocuments(env.blobs), trajectory);
+      const last = points.at(-1);
+      if (!last) throw new Error('no step');
+      const from = { parentRolloutId: input.rolloutId, ...last };
       const way = 'replay' as const;
       const child = { ...input, rolloutId: `${input.rolloutId}/e3.1`, from: { ...from, way } };
       const handle = await start(child);

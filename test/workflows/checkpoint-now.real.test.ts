@@ -1,5 +1,11 @@
 import { versionIdOf } from '../../denv/ids';
-import { checkpointUpdate, forkUpdate, pauseUpdate, resumeUpdate } from '../../workflows/messages';
+import {
+  cancelSignal,
+  checkpointUpdate,
+  forkUpdate,
+  pauseUpdate,
+  resumeUpdate,
+} from '../../workflows/messages';
 import { FakeDenv } from '../fakes/fake-denv';
 import { calls } from '../fakes/fake-model';
 import { openTemporal } from '../temporal-env';
@@ -132,7 +138,7 @@ describe('a checkpoint of a running rollout', () => {
       const handle = await start(input);
       await denv.began('/step/1/call/0');
       const asked = await handle.startUpdate(checkpointUpdate, { waitForStage: 'ACCEPTED' });
-      await handle.cancel();
+      await handle.signal(cancelSignal);
       await handle.result().catch(() => undefined);
 
       await expect(asked.result()).rejects.toMatchObject({

@@ -262,7 +262,7 @@ describe('outcomes of a rollout', () => {
   });
 
   test.each([
-    ['while the model thought', 'step/2/call/0', 2],
+    ['while the model thought', 'step/2/call/0', 1],
     ['after its last word', 'verify/0', 2],
   ])(
     'a sandbox that the host lost %s is restored once from the last checkpoint',

@@ -1,3 +1,5 @@
+import { createDocuments } from '../../activities/documents';
+import { checkpointsIn } from '../../activities/transcript-checkpoints';
 import type { Continuation, RolloutInput } from '../../contracts/rollout';
 import { DenvError } from '../../denv/errors';
 import { FakeDenv, textReply } from '../fakes/fake-denv';
@@ -6,6 +8,14 @@ import { calls, FakeModel } from '../fakes/fake-model';
 import { openTemporal } from '../temporal-env';
 import type { RolloutSpec, Running, TemporalEnv } from '../temporal-env';
 import { hudTask } from './hud-task';
+
+/** Of the transcript before a step. */
+async function headBefore(env: TemporalEnv, head: string, step: number): Promise<string> {
+  const points = await checkpointsIn(createDocuments(env.blobs), head);
+  const found = points.find((point) => point.step === step);
+  if (!found) throw new Error(`no step ${step}`);
+  return found.trajectory;
+}
 
 const spent = { tokens: 45, costUsd: 0, workedS: 3 };
 
@@ -37,12 +47,13 @@ describe('a continuation by replay', () => {
     at = env,
   ): Promise<RolloutInput> {
     const parent = await at.declare(spec);
-    const { trajectory } = await (await start(parent)).result();
+    const result = await (await start(parent)).result();
+    const { step = 3 } = more;
     const from: Continuation = {
       parentRolloutId: parent.rolloutId,
-      step: 3,
+      step,
       version: '',
-      trajectory,
+      trajectory: await headBefore(at, result.trajectory, step),
       way: 'replay',
       spent,
       ...more,
