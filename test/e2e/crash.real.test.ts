@@ -622,6 +622,8 @@ describe('a batch whose workflow is terminated', () => {
 });
 
 describe('a sandbox', () => {
+  let thoughts = 0;
+
   it('that its agent ends is judged as it was left: no second attempt, no further model call', async () => {
     const batch = await stack.start('ended', [
       {
@@ -696,10 +698,14 @@ describe('a sandbox', () => {
   });
 
   it('that the host ends while the model thinks is gone on from at its last checkpoint', async () => {
-    const batch = await stack.start('host-model', [
-      { id: 'task', effects: 2, replies: [exec, { ...exec, delayMs: 3000 }, done] },
+    thoughts += 1;
+    const batchId = `host-model-${thoughts}`;
+    // Longer than a worker that goes waits for what it has begun.
+    const thinking = { ...exec, delayMs: 14_000 };
+    const batch = await stack.start(batchId, [
+      { id: 'task', effects: 2, replies: [exec, thinking, done] },
     ]);
-    const id = rolloutIdOf('host-model', 'task');
+    const id = rolloutIdOf(batchId, 'task');
     await until('the model thinks', 30, async () => {
       const { answered, open } = batch.model.stats();
       return answered === 1 && open === 1;
