@@ -191,7 +191,7 @@ export const scenes: Record<string, (env: TemporalEnv) => Promise<WorkflowHandle
   },
 
   /** An agent that rolls its world back, and somebody who asks for a checkpoint. */
-  async rolledBack(env) {
+  async 'rolled-back'(env) {
     const denv = new FakeDenv();
     denv.handlers.call = async ({ method }, { key, hang }) => {
       if (method === 'tools/call' && key.endsWith('/1/step/2/call/0')) await hang();
