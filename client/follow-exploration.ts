@@ -8,29 +8,21 @@ import type { Context } from './context';
 import { awaitExploration, explorationProgress, rootOf } from './explore';
 import { explorationLines } from './explore-lines';
 import { UserError } from './errors';
-import { onInterrupts } from './interrupts';
 import { formatReward } from './report';
-import { cancelExploration } from './rollouts';
 import { meanOf } from './tree';
 import { shortId } from './tree-lines';
 
 const pollMs = 1000;
 
 /**
- * Waits for an exploration with a line for each continuation that ends. With `cancelOnInterrupt` Ctrl-C cancels it, and this goes on
- * waiting; otherwise Ctrl-C leaves.
+ * Waits for an exploration with a line for each continuation that ends.
  * @returns what it came to, also when it was cancelled
  */
 export async function followExploration(
   context: Context,
   rollouts: Rollouts,
   exploreId: string,
-  options: { cancelOnInterrupt: boolean },
 ): Promise<ExplorationResult> {
-  const stopListening = onInterrupts(
-    context,
-    options.cancelOnInterrupt ? () => cancelExploration(rollouts, exploreId) : null,
-  );
   const over = new AbortController();
   const told = tell(context, rollouts, exploreId, over.signal);
   try {
@@ -38,7 +30,6 @@ export async function followExploration(
   } finally {
     over.abort();
     await told;
-    stopListening();
   }
 }
 

@@ -3,11 +3,10 @@ import type { RolloutRow } from '../stores/ledger';
 import type { Rollouts } from './connect';
 import type { Context } from './context';
 import { resultLine } from './follow';
-import { onInterrupts } from './interrupts';
-import { cancelRollout, handle } from './rollouts';
+import { handle } from './rollouts';
 
 /**
- * Waits for rollouts that are in no batch's hands, with a line for each that ends. Ctrl-C cancels them, and goes on waiting.
+ * Waits for rollouts that are in no batch's hands, with a line for each that ends.
  * @returns what the ledger has of them then
  */
 export async function followForks(
@@ -15,21 +14,15 @@ export async function followForks(
   rollouts: Rollouts,
   rolloutIds: string[],
 ): Promise<RolloutRow[]> {
-  const cancel = () => Promise.allSettled(rolloutIds.map((id) => cancelRollout(rollouts, id)));
-  const stopListening = onInterrupts(context, cancel);
   let ended = 0;
-  try {
-    await Promise.all(
-      rolloutIds.map(async (id) => {
-        await closed(rollouts, id);
-        ended += 1;
-        const result = (await rollouts.ledger.rollout(id))?.result;
-        if (result) context.note(resultLine(result, { ended, declared: rolloutIds.length }));
-      }),
-    );
-  } finally {
-    stopListening();
-  }
+  await Promise.all(
+    rolloutIds.map(async (id) => {
+      await closed(rollouts, id);
+      ended += 1;
+      const result = (await rollouts.ledger.rollout(id))?.result;
+      if (result) context.note(resultLine(result, { ended, declared: rolloutIds.length }));
+    }),
+  );
   const rows = await Promise.all(rolloutIds.map((id) => rollouts.ledger.rollout(id)));
   return rows.filter((row) => row !== null);
 }

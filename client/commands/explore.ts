@@ -7,6 +7,8 @@ import type { Context } from '../context';
 import { startExploration } from '../explore';
 import type { ExploreRequest } from '../explore';
 import { followExploration, printExploration } from '../follow-exploration';
+import { onInterrupts } from '../interrupts';
+import { cancelExploration } from '../rollouts';
 import {
   choice,
   collect,
@@ -109,19 +111,22 @@ async function explore(
 ): Promise<void> {
   const request = requestOf(context, rolloutId, options);
   const rollouts = await connect(context.settings);
+  const started = startExploration(rollouts, request);
+  // Before anything says that it has begun: a Ctrl-C right then stops it too.
+  const stopListening = onInterrupts(context, async () =>
+    cancelExploration(rollouts, (await started).exploreId),
+  );
   try {
-    const { exploreId, chosen } = await startExploration(rollouts, request);
+    const { exploreId, chosen } = await started;
     context.note(`${exploreId} started; continuations go on by ${chosen.way}: ${chosen.why}`);
     if (options.detach) {
       if (options.json) context.print(JSON.stringify({ exploreId }));
       else context.print(`it goes on; see: rollouts watch ${exploreId}`);
       return;
     }
-    const result = await followExploration(context, rollouts, exploreId, {
-      cancelOnInterrupt: true,
-    });
-    printExploration(context, result, options);
+    printExploration(context, await followExploration(context, rollouts, exploreId), options);
   } finally {
+    stopListening();
     await rollouts.close();
   }
 }

@@ -9,6 +9,8 @@ import type { Context } from '../context';
 import { reasonOf, UsageError } from '../errors';
 import { startForks } from '../fork';
 import { followForks } from '../follow-forks';
+import { onInterrupts } from '../interrupts';
+import { cancelRollout } from '../rollouts';
 import { choice, collect, forkStep, wholeNumberFrom } from '../options';
 import { formatReward, oneLine, reportOf, tableLines } from '../report';
 import type { RolloutRow } from '../../stores/ledger';
@@ -76,17 +78,23 @@ async function fork(context: Context, rolloutId: string, options: ForkOptions): 
   const edits = await editsOf(options.editObservation ?? []);
   const changes = changesOf(options);
   const rollouts = await connect(context.settings);
+  const started = startForks(rollouts, {
+    rolloutId,
+    at: options.at,
+    count: options.count,
+    way: options.way,
+    changes,
+    message: options.message,
+    edits,
+    priceFile: context.settings.paths.prices,
+  });
+  // Before anything says that they have begun: a Ctrl-C right then stops them too.
+  const stopListening = onInterrupts(context, async () => {
+    const { rolloutIds } = await started;
+    await Promise.allSettled(rolloutIds.map((id) => cancelRollout(rollouts, id)));
+  });
   try {
-    const { rolloutIds, chosen } = await startForks(rollouts, {
-      rolloutId,
-      at: options.at,
-      count: options.count,
-      way: options.way,
-      changes,
-      message: options.message,
-      edits,
-      priceFile: context.settings.paths.prices,
-    });
+    const { rolloutIds, chosen } = await started;
     for (const id of rolloutIds) context.note(`${id} goes on by ${chosen.way}: ${chosen.why}`);
     if (options.detach) {
       if (options.json) context.print(JSON.stringify({ rolloutIds, way: chosen.way }));
@@ -96,6 +104,7 @@ async function fork(context: Context, rolloutId: string, options: ForkOptions): 
     const rows = await followForks(context, rollouts, rolloutIds);
     printForks(context, rolloutId, rows, options);
   } finally {
+    stopListening();
     await rollouts.close();
   }
 }

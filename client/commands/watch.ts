@@ -1,9 +1,11 @@
 import type { Command } from 'commander';
 import { connect } from '../connect';
+import type { Rollouts } from '../connect';
 import type { Context } from '../context';
 import { isExploration } from '../explore';
 import { followExploration, printExploration } from '../follow-exploration';
 import { followBatch, printReport } from '../follow';
+import { onInterrupts } from '../interrupts';
 
 export function addWatch(program: Command, context: Context): void {
   program
@@ -26,14 +28,25 @@ async function watch(
   const rollouts = await connect(context.settings);
   try {
     if (isExploration(batchId)) {
-      const result = await followExploration(context, rollouts, batchId, {
-        cancelOnInterrupt: false,
-      });
-      return printExploration(context, result, options);
+      return await watchExploration(context, rollouts, batchId, options);
     }
     const report = await followBatch(context, rollouts, batchId, { cancelOnInterrupt: false });
     printReport(context, report, options);
   } finally {
     await rollouts.close();
+  }
+}
+
+async function watchExploration(
+  context: Context,
+  rollouts: Rollouts,
+  exploreId: string,
+  options: { json?: boolean },
+): Promise<void> {
+  const stopListening = onInterrupts(context, null);
+  try {
+    printExploration(context, await followExploration(context, rollouts, exploreId), options);
+  } finally {
+    stopListening();
   }
 }

@@ -2,7 +2,7 @@ import { counted, planCollection } from '../../worker/collector';
 import { createKeepPolicies } from '../../worker/keep-policies';
 import { openWork } from '../../worker/open-work';
 import type { RetentionRules } from '../../worker/retention';
-import { measureOnce } from '../../worker/version-sizes';
+import { measureInTurn } from '../../worker/version-sizes';
 import type { Rollouts } from '../connect';
 import { sizeWords } from '../sizes';
 
@@ -25,7 +25,7 @@ export async function examineVersions(
   now: Date,
 ): Promise<VersionsReport | null> {
   const keeps = createKeepPolicies({ blobs, ledger });
-  const measure = measureOnce(denv);
+  const measure = measureInTurn(denv);
   const work = openWork(temporal);
   const plan = await planCollection({ denv, ledger, work, keeps, owner, rules, measure }, now);
   if (plan === null) return null;
