@@ -132,7 +132,8 @@ export function planRetention(
   for (const kind of ['spare', 'policy'] as const) {
     for (const { facts, hold } of holds) {
       if (left <= budget) break;
-      if (hold.kind === kind) goes(facts, 'the disk budget is used up');
+      // What holds nothing alone makes no room: it is measured anew once those that share it are gone.
+      if (hold.kind === kind && facts.version.bytes) goes(facts, 'the disk budget is used up');
     }
   }
   return {

@@ -16,13 +16,13 @@ import { startCollector } from './collector';
 import { createKeepPolicies } from './keep-policies';
 import { openWork } from './open-work';
 import { startReaper } from './reaper';
-import { measureOnce, unmeasured } from './version-sizes';
+import { measureInTurn, unmeasured } from './version-sizes';
 import { registerSearchAttributes } from './search-attributes';
 
 const reapEveryMs = 60_000;
 const collectEveryMs = 60_000;
 /** Versions measured in one round. */
-const measuredAtOnce = 50;
+const measuredAtOnce = 20;
 /** It stands in every second event of a history, where the SDK's own one, a digest, would be a sixth of all bytes. */
 const buildId = 'denv-rollouts';
 
@@ -76,7 +76,7 @@ export async function runWorker(settings: WorkerSettings, ready: () => void): Pr
     const work = openWork(new Client({ connection, namespace }));
     const reaper = startReaper({ denv, rollouts: work, owner, say }, reapEveryMs);
     const { retention: rules } = settings;
-    const measure = rules.budgetBytes === null ? unmeasured : measureOnce(denv, measuredAtOnce);
+    const measure = rules.budgetBytes === null ? unmeasured : measureInTurn(denv, measuredAtOnce);
     const keeps = createKeepPolicies({ blobs, ledger });
     const collector = startCollector(
       { denv, ledger, work, keeps, owner, rules, measure, say },

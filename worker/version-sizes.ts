@@ -9,36 +9,28 @@ export type Measure = (versions: Version[]) => Promise<Version[]>;
 export const unmeasured: Measure = (versions) => Promise.resolve(versions);
 
 /**
- * Measuring reads through a whole tree, so each version is measured once, at most `mostAtOnce` in a call; until then it counts as
- * empty. When one is gone, those of its sandbox are measured anew: what they shared with it may be theirs alone now.
+ * Measuring reads through a whole tree, so at most `mostAtOnce` are measured in a call: first those that never were, which count as
+ * empty until then, and then those that were so the longest ago. What a version shared with another, or with a sandbox, is its
+ * own once that is gone.
  */
-export function measureOnce(
+export function measureInTurn(
   denv: Pick<DenvClient, 'getVersion'>,
   mostAtOnce: number = Infinity,
 ): Measure {
-  const known = new Map<string, { sandbox: string | null; bytes: number | null }>();
+  /** By version, the longest ago first. */
+  const known = new Map<string, number | null>();
   return async (versions) => {
-    forget(known, versions);
-    let asked = 0;
-    for (const { id, sandbox } of versions) {
-      if (known.has(id)) continue;
-      if (asked === mostAtOnce) break;
-      asked += 1;
-      known.set(id, { sandbox, bytes: await bytesOf(denv, id) });
+    const there = new Set(versions.map(({ id }) => id));
+    for (const id of known.keys()) if (!there.has(id)) known.delete(id);
+    const fresh = versions.map(({ id }) => id).filter((id) => !known.has(id));
+    const turn = [...fresh, ...known.keys()].slice(0, mostAtOnce);
+    for (const id of turn) {
+      const bytes = await bytesOf(denv, id);
+      known.delete(id);
+      known.set(id, bytes);
     }
-    return versions.map((version) => ({ ...version, bytes: known.get(version.id)?.bytes ?? null }));
+    return versions.map((version) => ({ ...version, bytes: known.get(version.id) ?? null }));
   };
-}
-
-function forget(
-  known: Map<string, { sandbox: string | null; bytes: number | null }>,
-  versions: Version[],
-): void {
-  const there = new Set(versions.map(({ id }) => id));
-  const changed = new Set<string | null>();
-  for (const [id, { sandbox }] of known) if (!there.has(id)) changed.add(sandbox);
-  for (const [id, { sandbox }] of known)
-    if (!there.has(id) || changed.has(sandbox)) known.delete(id);
 }
 
 /** One that has gone meanwhile holds nothing. */

@@ -6,9 +6,9 @@ import { collectOnce } from '../../worker/collector';
 import type { CollectorParts } from '../../worker/collector';
 import { createKeepPolicies } from '../../worker/keep-policies';
 import { openWork } from '../../worker/open-work';
-import { measureOnce } from '../../worker/version-sizes';
+import { measureInTurn } from '../../worker/version-sizes';
 import { CrashStack, rolloutIdOf } from '../e2e/crash-stack';
-import { done, exec, gatedExec } from '../e2e/crash-tasks';
+import { call, done, exec, gatedExec } from '../e2e/crash-tasks';
 import { until } from '../e2e/until';
 
 const stack = new CrashStack();
@@ -36,7 +36,7 @@ async function collect(over: Partial<CollectorParts> = {}, now = new Date()): Pr
       keeps: createKeepPolicies({ blobs, ledger }),
       owner,
       rules: { days: 7, budgetBytes: null },
-      measure: measureOnce(denv),
+      measure: measureInTurn(denv),
       say: () => undefined,
       ...over,
     },
@@ -122,8 +122,10 @@ describe('the collector on a real stack', () => {
     const parent = await stack.start('parents', [
       { id: 'parent', keep: 'all', effects: 2, replies: [exec, gatedExec, done] },
     ]);
-    await stack.finish(parent);
     const parentId = rolloutIdOf('parents', 'parent');
+    // Its gate is opened only once the checkpoint before that step is there.
+    await stack.effects(parentId, 2);
+    await stack.finish(parent);
     const input = await inputOf(stack.rollouts, parentId);
     const child = await continued(input, 2);
     await stack.effects(child, 2, await sandboxOf(child));
@@ -135,6 +137,30 @@ describe('the collector on a real stack', () => {
     await stack.finishRollouts([child]);
     await collect({ keeps: none });
     expect(await there(parentId)).toEqual([]);
+  });
+
+  it('makes room for a disk budget, the oldest first, and leaves what a verdict judged', async () => {
+    const mb = 2 ** 20;
+    const command = 'echo x >> effects; head -c 2097152 /dev/urandom > big; sync';
+    const writes = call('bash', { command });
+    const batch = await stack.start('large', [
+      { id: 'task', keep: 'all', effects: 3, replies: [writes, writes, writes, done] },
+    ]);
+    await stack.finish(batch);
+    const rolloutId = rolloutIdOf('large', 'task');
+    // Of the last one its sandbox still holds a share, until its files are gone too.
+    await until('each holds what was written before it', 60, async () => {
+      const { versions } = await stack.rollouts.denv.listVersions({ rolloutId, size: true });
+      const sizes = versions.map(({ bytes }) => Math.round((bytes ?? 0) / mb));
+      return sizes.join(' ') === '0 2 2 2';
+    });
+    const rules = { days: 7, budgetBytes: 5 * mb };
+
+    await collect({ rules });
+    expect(await there(rolloutId)).toEqual([1, 3, 'final']);
+
+    await collect({ rules: { ...rules, budgetBytes: mb } });
+    expect(await there(rolloutId)).toEqual([1, 'final']);
   });
 
   it('is the worker’s own work: one that starts removes what was left, and says so', async () => {

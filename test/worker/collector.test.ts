@@ -7,7 +7,7 @@ import { collectOnce, planCollection, startCollector } from '../../worker/collec
 import type { CollectorParts } from '../../worker/collector';
 import { createKeepPolicies } from '../../worker/keep-policies';
 import type { OpenWork } from '../../worker/open-work';
-import { measureOnce, unmeasured } from '../../worker/version-sizes';
+import { measureInTurn, unmeasured } from '../../worker/version-sizes';
 import { MemoryBlobs } from '../fakes/memory-blobs';
 import { declaredRollout, rolloutResult } from '../stores/results';
 import { at, dayMs, hourMs, now, owner, versionOf } from './versions';
@@ -294,7 +294,7 @@ describe('the collector', () => {
     await rollout(root, { keep: 'all', verdicts: [verdict('final')] });
     const versions = [of(root, 'final'), of(root, 'step-1', { createdAt: at(2 * hourMs) })];
     const { parts, said } = bench(versions);
-    const measure = measureOnce({
+    const measure = measureInTurn({
       getVersion: (id) => Promise.resolve(versionOf(id, { bytes: 100 })),
     });
 
@@ -376,30 +376,27 @@ describe('the collector', () => {
 });
 
 describe('measuring versions', () => {
-  it('asks for each once, so many at a time, and anew for a sandbox of which one is gone', async () => {
+  it('takes so many at a time: the new ones first, then those of the longest ago', async () => {
     const asked: string[] = [];
-    const measure = measureOnce(
+    let bytes = 1;
+    const measure = measureInTurn(
       {
         getVersion: (id) => {
           asked.push(id);
           return id === 'gone'
             ? Promise.reject(new DenvError('version_not_found', 'gone'))
-            : Promise.resolve(versionOf(id, { bytes: 7 }));
+            : Promise.resolve(versionOf(id, { bytes: bytes++ }));
         },
       },
       2,
     );
-    const a = versionOf('a', { sandbox: 'sb_1' });
-    const b = versionOf('b', { sandbox: 'sb_1' });
-    const c = versionOf('c', { sandbox: 'sb_2' });
+    const sizes = async (...ids: string[]) =>
+      (await measure(ids.map((id) => versionOf(id)))).map((version) => version.bytes);
 
-    const sizes = async (...versions: Version[]) =>
-      (await measure(versions)).map(({ bytes }) => bytes);
-
-    expect(await sizes(a, b, c)).toEqual([7, 7, null]);
-    expect(await sizes(a, b, c)).toEqual([7, 7, 7]);
-    expect(await sizes(b, c)).toEqual([7, 7]);
-    expect(asked).toEqual(['a', 'b', 'c', 'b']);
-    expect(await sizes(versionOf('gone'))).toEqual([0]);
+    expect(await sizes('a', 'b', 'c')).toEqual([1, 2, null]);
+    expect(await sizes('a', 'b', 'c')).toEqual([4, 2, 3]);
+    expect(await sizes('a', 'c', 'd')).toEqual([4, 6, 5]);
+    expect(await sizes('gone')).toEqual([0]);
+    expect(asked).toEqual(['a', 'b', 'c', 'a', 'd', 'c', 'gone']);
   });
 });

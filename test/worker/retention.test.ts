@@ -134,6 +134,20 @@ describe('the plan', () => {
     ]);
   });
 
+  it('makes no room by what holds nothing alone', () => {
+    const plan = planRetention(
+      [
+        sized('shares-all', 9, { keep: 'all' }, { bytes: 0 }),
+        sized('older', 8, { keep: 'all' }),
+        sized('newer', 7, { keep: 'all' }),
+      ],
+      { days: 7, budgetBytes: 10 },
+      now,
+    );
+
+    expect(plan.remove.map(({ version }) => version.id)).toEqual(['older']);
+  });
+
   it('counts a version that nobody has measured as empty', () => {
     const plan = planRetention(
       [sized('kept', 1, { keep: 'all' }, { bytes: null })],
