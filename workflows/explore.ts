@@ -13,6 +13,7 @@ import type { NodeFacts } from '../activities/continuations';
 import type { ExplorationInput, ExplorationResult, RolloutInput } from '../contracts/rollout';
 import { activitiesFor } from './activity-options';
 import { endOfChild, startRollout, watch } from './children';
+import type { RolloutChild } from './children';
 import {
   continuationId,
   initialState,
@@ -45,15 +46,16 @@ export async function explore(
   setHandler(explorationQuery, () => progressOf(input, state));
 
   const search = new Search(input, state, strategyOf(input));
+  let end: 'continue' | 'ended';
   try {
-    await search.run();
+    end = await search.run();
   } catch (error) {
     await CancellationScope.nonCancellable(() => search.stop());
     if (!isCancellation(error)) throw faultOf(error);
     state.ended = 'cancelled';
     throw new CancelledFailure('the exploration was cancelled');
   }
-  if (state.ended === null) return continueAsNew<typeof explore>(input, state);
+  if (end === 'continue') return continueAsNew<typeof explore>(input, state);
   return resultOf(input, state);
 }
 
@@ -68,6 +70,7 @@ function strategyOf({ strategy: { name } }: ExplorationInput): Strategy {
 class Search {
   readonly #lanes = new CancellationScope();
   #running = 0;
+  #starting = 0;
   #changes = 0;
   #fault: unknown = null;
 
@@ -78,17 +81,22 @@ class Search {
   ) {}
 
   /** Until it has ended and nothing runs any more, or the history is full. No start is under way when it returns. */
-  async run(): Promise<void> {
+  async run(): Promise<'continue' | 'ended'> {
     this.#attach();
+    // The run before found what is good enough, and had no time left to stop the others.
+    if (this.state.ended !== null) this.#lanes.cancel();
     while (this.state.ended === null && !full()) {
       const seen = this.#changes;
       await this.#grow();
       if (this.#fault !== null) throw this.#fault;
       if (this.state.ended === null) await condition(() => this.#changes !== seen || full());
     }
-    if (this.state.ended === null) return;
-    await condition(() => this.#running === 0);
+    // A start that is under way would be lost with this run.
+    await condition(() => this.#starting === 0);
+    const end = this.state.ended === null ? 'continue' : 'ended';
+    if (end === 'ended') await condition(() => this.#running === 0);
     if (this.#fault !== null) throw this.#fault;
+    return end;
   }
 
   /** Cancels what runs, and waits for it. */
@@ -204,7 +212,7 @@ class Search {
         (known) => (end = known),
       );
     try {
-      const child = await startRollout(input, ParentClosePolicy.ABANDON);
+      const child = await this.#begin(input);
       if (child) end = await endOfChild(child, { input });
       else await found();
     } catch (error) {
@@ -216,6 +224,15 @@ class Search {
       });
     }
     await this.#ended(end);
+  }
+
+  async #begin(input: RolloutInput): Promise<RolloutChild | null> {
+    this.#starting += 1;
+    try {
+      return await startRollout(input, ParentClosePolicy.ABANDON);
+    } finally {
+      this.#starting -= 1;
+    }
   }
 
   async #ended(end: RolloutEnd): Promise<void> {

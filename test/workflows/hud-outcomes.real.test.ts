@@ -120,7 +120,7 @@ describe('outcomes of a HUD task', () => {
     const { result } = await env.run({ ...hudTask(), from }, { model: [] });
 
     expect(result).toMatchObject({ outcome: 'unscored', failure: { class: 'task' } });
-    expect(result.failure?.message).toContain('is a HUD task');
+    expect(result.failure?.message).toContain('a HUD task lives in its environment’s memory');
   });
 
   test.each([
