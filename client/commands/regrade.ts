@@ -70,8 +70,8 @@ async function regrade(context: Context, target: string, options: RegradeOptions
     if (options.dryRun) return print(context, await dryRun(rollouts, plan), options);
     if (plan.judged.length === 0) return print(context, emptyReport(plan), options);
     const regradeId = await startRegrade(rollouts, plan, options.concurrency);
-    context.note(`${regradeId}: ${plan.judged.length} rollouts to judge`);
     const stop = onInterrupts(context, () => handle(rollouts, regradeId).cancel());
+    context.note(`${regradeId}: ${plan.judged.length} rollouts to judge`);
     try {
       print(context, await awaitRegrade(rollouts, regradeId, plan), options);
     } finally {

@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { BatchReport } from '../../contracts/batch';
 import { CrashStack } from '../e2e/crash-stack';
 import { lastLine, start } from '../e2e/person';
-import { until } from '../e2e/until';
+import { settled, until } from '../e2e/until';
 
 const stack = new CrashStack();
 
@@ -244,6 +244,31 @@ describe('verdicts again', () => {
     expect(report.rollouts[0]).toMatchObject({ before: 1, reward: 1, turned: false, why });
     const listed = await stack.command('checkpoints', idOf('gone', 'right'));
     expect(listed.stdout).toMatch(/final +ver_\w+ .*gone: it has expired or was removed/);
+  });
+
+  it('Ctrl-C stops its verifiers; nothing is judged that was not', async () => {
+    await runBatch('stopped', tooKind);
+    const args = ['stopped', '--verifier', writeVerifier('gated', gated), '--json'];
+    const regrading = start(stack.home, 'bin/rollouts', 'regrade', ...args);
+    await regrading.says('4 rollouts to judge');
+    const keys = Object.keys(answers).map(
+      (task) => `regrade/stopped/1/${idOf('stopped', task)}/verify/0`,
+    );
+    for (const key of keys) await stack.running(key);
+
+    regrading.child.kill('SIGINT');
+
+    const { code, stdout } = await regrading.ended;
+    expect(code).toBe(3);
+    const report = Report.parse(JSON.parse(lastLine(stdout)));
+    expect(report).toMatchObject({ judged: 0, missing: 0, turned: 0 });
+    expect(report.rollouts.map(({ why }) => why)).toEqual(keys.map(() => 'it was not judged'));
+    for (const key of keys) {
+      // One that was stopped is rolled back, as if it had never been.
+      const operation = await settled(stack.rollouts.denv.operation(key));
+      expect(operation?.state).not.toBe('running');
+    }
+    expect(await stack.rollouts.ledger.regrades({ regradeId: 'regrade/stopped/1' })).toEqual([]);
   });
 
   it('a ledger that lost them has them again, from what the denv server recorded', async () => {
