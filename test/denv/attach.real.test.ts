@@ -236,16 +236,23 @@ describe('the attach stream', () => {
     expect((await port?.closed)?.said[1]).toEqual({ eof: true });
   }, 60_000);
 
-  it('ends with its server, and the next one leaves nothing of it running', async () => {
-    const on = stream({ argv: ['sleep', '4242'] });
-    await on.started;
-    await until('it sleeps', async () => (await processes()).includes('sleep 4242'));
+  it.each([
+    ['', {}],
+    [', on a terminal too', { tty: { cols: 80, rows: 24 } }],
+  ])(
+    'ends with its server, and the next one leaves nothing of it running%s',
+    async (_title, where) => {
+      const on = stream({ argv: ['sleep', '4242'], ...where });
+      await on.started;
+      await until('it sleeps', async () => (await processes()).includes('sleep 4242'));
 
-    await server.killAndStart();
+      await server.killAndStart();
 
-    expect((await on.closed).code).toBe(1006);
-    expect(await processes()).not.toContain('sleep 4242');
-  }, 60_000);
+      expect((await on.closed).code).toBe(1006);
+      expect(await processes()).not.toContain('sleep 4242');
+    },
+    60_000,
+  );
 });
 
 /** Resolves once a terminal has shown a text, with all that it has shown since it was asked. */

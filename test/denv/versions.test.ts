@@ -217,7 +217,7 @@ describe('kept versions', () => {
     expect(await driver.hasVersion(version.id)).toBe(false);
   });
 
-  it('are not deleted, nor swept, while an operation needs them', async () => {
+  it('are not deleted while an operation needs them', async () => {
     const { id } = await create();
     const version = await client.snapshot(id, { retentionS: 1 }, newKey());
     const real = driver.create.bind(driver);
@@ -316,8 +316,8 @@ describe('kept versions', () => {
   });
 });
 
-/** What a server does from time to time, while none runs. */
-async function sweep(): Promise<void> {
+/** What a server does from time to time, as it does it while a fork of `needed` is under way. */
+async function sweep(needed: string): Promise<void> {
   const journal = new Journal(join(dataDir, 'journal.db'));
   const context: ServerContext = {
     settings: { ...defaultSettings, dataDir, apiKey: 'dak_1' },
@@ -329,15 +329,19 @@ async function sweep(): Promise<void> {
   };
   const sandboxes = new Sandboxes(context);
   sandboxes.load();
+  const request = { versionId: needed };
+  const running = { key: 'running', kind: 'fork', sandbox: needed, digest: '', request };
+  journal.beginOperation(running);
   await new Versions(context, sandboxes).sweep();
+  journal.forgetOperation(running.key);
   journal.close();
 }
 
 describe('the sweep of versions', () => {
-  it('drops what is past its end, but what a live sandbox was made from or was found equal to', async () => {
+  it('drops what is past its end, but what a live sandbox or an operation refers to', async () => {
     const { id } = await create();
     const taken: string[] = [];
-    for (const n of [1, 2, 3]) {
+    for (const n of [1, 2, 3, 4]) {
       await write(id, `echo ${n} > data`);
       taken.push((await client.snapshot(id, { retentionS: 1 }, newKey())).id);
     }
@@ -346,11 +350,13 @@ describe('the sweep of versions', () => {
     jest.spyOn(Date, 'now').mockImplementation(() => later);
 
     await server.stop();
-    await sweep();
+    await sweep(taken[1] ?? '');
     await start();
 
-    expect(new Set(await driver.listVersions())).toEqual(new Set([taken[0], taken[2]]));
-    expect((await client.listVersions()).versions.map((v) => v.id)).toEqual([taken[0], taken[2]]);
+    // Made into a sandbox, needed by a fork, and what a sandbox was last found to be.
+    const left = [taken[0], taken[1], taken[3]];
+    expect(new Set(await driver.listVersions())).toEqual(new Set(left));
+    expect((await client.listVersions()).versions.map((v) => v.id)).toEqual(left);
   });
 
   it('names a version by the key that it was taken under', async () => {
