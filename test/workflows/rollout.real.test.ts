@@ -1,5 +1,6 @@
 import { TrajectoryNode } from '../../contracts/trajectory';
 import type { TrajectoryEntry } from '../../contracts/trajectory';
+import { versionIdOf } from '../../denv/ids';
 import { calls } from '../fakes/fake-model';
 import { openTemporal } from '../temporal-env';
 import type { TemporalEnv } from '../temporal-env';
@@ -108,16 +109,25 @@ describe('rollout', () => {
     expect(fakes.denv.effectsOf('call')).toHaveLength(1);
   });
 
-  test('takes checkpoints before mutating steps only, where the task says so', async () => {
+  test('takes a version only where something has changed, when the task says so', async () => {
     const model = [
       calls(['look', {}]),
-      calls(['look', {}], ['write', { line: 'a' }]),
-      { text: 'x' },
+      calls(['write', { line: 'a' }]),
+      calls(['look', {}]),
+      calls(['look', {}]),
+      { text: 'done' },
     ];
 
     const { result } = await env.run({ checkpoints: 'mutating' }, { model });
 
-    expect(result.checkpoints.map(({ step }) => step)).toEqual([2]);
+    const taken = versionIdOf(`${result.rolloutId}/1/step/3/call/0`);
+    const start = versionIdOf('host');
+    expect(result.checkpoints.map(({ step, version }) => [step, version])).toEqual([
+      [1, start],
+      [2, start],
+      [3, taken],
+      [4, taken],
+    ]);
   });
 
   test('takes checkpoints at every second step, where the task says so', async () => {
