@@ -78,13 +78,14 @@ function askedFor(args: string[]): { seeds: number; from: number; json: boolean 
 
 function chaosTable(rows: ChaosRow[]): string[] {
   return tableLines(
-    ['seed', 'kill -9 of', 'leaves', 'rewards', 'reissued', 'seconds', ''],
-    rows.map(({ seed, kills, rewards, modelCallsReissued, seconds, wrong }) => [
+    ['seed', 'kill -9 of', 'leaves', 'rewards', 'reissued', 'restored', 'seconds', ''],
+    rows.map(({ seed, kills, rewards, modelCallsReissued, restored, seconds, wrong }) => [
       String(seed),
       kills.join(', '),
       String(rewards.length),
       rewards.map((reward) => reward ?? '-').join(' '),
       String(modelCallsReissued),
+      String(restored),
       seconds.toFixed(0),
       wrong.length === 0 ? 'ok' : `${wrong.length} WRONG: ${wrong[0]}`,
     ]),

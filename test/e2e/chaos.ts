@@ -8,6 +8,7 @@ import type { ExplorationResult, RolloutResult } from '../../contracts/rollout';
 import { layoutOf } from '../../denv/drivers/linux/layout';
 import { startScripted } from '../../models/scripted';
 import type { ScriptedEndpoint } from '../../models/scripted';
+import type { LoadedTaskset } from '../../tasks/loaded';
 import { loadTaskset } from '../../tasks/rows';
 import { rolloutIdOf } from './crash-stack';
 import type { CrashStack } from './crash-stack';
@@ -23,6 +24,8 @@ export interface ChaosRow {
   /** By continuation, in the order in which they were started. */
   rewards: (number | null)[];
   modelCallsReissued: number;
+  /** Worlds that were put back to before a step. */
+  restored: number;
   seconds: number;
   /** What is not as it should be; nothing else makes a seed fail. */
   wrong: string[];
@@ -38,6 +41,8 @@ const example = resolve(projectRoot, 'examples/maze');
 /**
  * A tree search of 3 levels with 3 continuations each, twice over: once undisturbed, and once with kill -9 of the worker and of
  * the denv server at moments that the seed draws. Both have the same root, model and seeds, so they have to come to the same.
+ * With odd seeds the controller is called over stdio, so that a call that is out ends all the same; with even ones over HTTP, so that
+ * the outcome of such a call is unknown and its world is put back to before the step.
  */
 export class Chaos {
   private constructor(
@@ -68,6 +73,7 @@ export class Chaos {
       kills: disturbed.kills,
       rewards: disturbed.results.map(({ reward }) => reward),
       modelCallsReissued: reissued,
+      restored: disturbed.results.reduce((sum, r) => sum + r.lineage.restored.length, 0),
       seconds: (Date.now() - began) / 1000,
       wrong: [
         ...treeFaults(calm.explored, calm.results).map((fault) => `undisturbed: ${fault}`),
@@ -86,8 +92,9 @@ export class Chaos {
   private async root(seed: number): Promise<RolloutResult> {
     const { rollouts } = this.stack;
     const batchId = `chaos-${seed}`;
+    const taskset = await loadTaskset(join(example, 'taskset.yaml'), { imagesAreHere: true });
     const plan = await planBatch(
-      await loadTaskset(join(example, 'taskset.yaml'), { imagesAreHere: true }),
+      withController(taskset, seed),
       {
         batchId,
         agent: 'model',
@@ -179,6 +186,23 @@ export class Chaos {
     return trees.filter((id) => !kept.has(id)).map((id) => `the tree of version ${id} is left`);
   }
 }
+
+/** Calls that take a while, so that kills come in the middle of them. */
+const program = ['node', '/app/main.mjs', '--slow', '300'];
+
+const withController = (taskset: LoadedTaskset, seed: number): LoadedTaskset => ({
+  ...taskset,
+  tasks: taskset.tasks.map((task) => ({
+    ...task,
+    environment: {
+      ...task.environment,
+      controller:
+        seed % 2 === 0
+          ? { kind: 'mcp-http', command: [...program, '--http', '8765'], port: 8765 }
+          : { kind: 'mcp-stdio', command: program },
+    },
+  })),
+});
 
 interface Search {
   explored: ExplorationResult;
