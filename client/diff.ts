@@ -4,6 +4,7 @@ import type { TrajectoryEntry } from '../contracts/trajectory';
 import type { Rollouts } from './connect';
 import { currentResult } from './current';
 import { reasonOf } from './errors';
+import { hasExpired } from './expired';
 import { standingOf } from './standing';
 import type { Standing } from './standing';
 import { readTrajectory } from './trajectory';
@@ -149,19 +150,10 @@ async function filesBetween(
     if (Reflect.get(Object(error), 'code') !== 'version_not_found') {
       return { versions, diff: null, why: `the files cannot be compared: ${reasonOf(error)}` };
     }
-    const gone = (await Promise.all([a, b].map((id) => isGone(denv, id)))).flatMap((is, i) =>
+    const gone = (await Promise.all([a, b].map((id) => hasExpired(denv, id)))).flatMap((is, i) =>
       is ? [versions[i]] : [],
     );
     const which = gone.join(' and ');
     return { versions, diff: null, why: `${which} ${gone.length > 1 ? 'have' : 'has'} expired` };
-  }
-}
-
-async function isGone(denv: Rollouts['denv'], versionId: string): Promise<boolean> {
-  try {
-    await denv.getVersion(versionId);
-    return false;
-  } catch (error) {
-    return Reflect.get(Object(error), 'code') === 'version_not_found';
   }
 }

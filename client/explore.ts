@@ -15,6 +15,7 @@ import { withChanges } from './changes';
 import type { ModelChanges } from './changes';
 import type { Rollouts } from './connect';
 import { UsageError } from './errors';
+import { missingCheckpoint, whyMissing } from './fork-points';
 import { handle, startOnce, takeCheckpoint } from './rollouts';
 import { deepest, depthOf, standingOf, wayFrom } from './standing';
 import type { Standing } from './standing';
@@ -67,6 +68,7 @@ export async function startExploration(
   }
   const rootNode = nodeOf(standing, chosen);
   refuseNowhere(rootNode, request.strategy);
+  if (chosen.way === 'snapshot') await refuseExpired(rollouts, standing, request.strategy);
   const root = await goingOn(rollouts, standing, changed, request.way);
   const levels = deepest - depthOf(standing.input);
   if (levels < 1) {
@@ -126,6 +128,18 @@ function refuseNowhere({ rolloutId, checkpoints }: ExploreNode, { at }: Strategy
   throw new UsageError(
     `--at ${at}: ${rolloutId} has no checkpoint before that step; it has them before ${checkpoints.join(', ')}`,
   );
+}
+
+/** Where it begins at one step; a strategy that looks at many does without those that are gone. */
+async function refuseExpired(
+  rollouts: Rollouts,
+  standing: Standing,
+  { at }: StrategyChoice,
+): Promise<void> {
+  const { checkpoints } = standing;
+  const start = at === 'last' ? checkpoints.at(-1) : checkpoints.find(({ step }) => step === at);
+  const missing = start && (await whyMissing(rollouts, start));
+  if (missing) throw missingCheckpoint(standing, start.step, missing);
 }
 
 /** The way that was asked for is said in the task, which is what a continuation goes by. */

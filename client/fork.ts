@@ -10,8 +10,10 @@ import { UsageError } from './errors';
 import { inputName } from './inputs';
 import { recordedBefore, replayBase } from './recorded';
 import { startRollout, takeCheckpoint } from './rollouts';
-import { deepest, depthOf, forkPointAt, standingOf } from './standing';
-import type { ForkPoint, Standing } from './standing';
+import { forkPointAt } from './fork-points';
+import type { ForkPoint } from './fork-points';
+import { deepest, depthOf, standingOf } from './standing';
+import type { Standing } from './standing';
 import { addLink } from './transcript';
 
 export interface ForkRequest {

@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { attach } from './attach';
 import type { DenvPlace, Rollouts } from './connect';
 import { UserError } from './errors';
-import { standingOf, versionAt } from './standing';
+import { versionAt } from './fork-points';
+import { standingOf } from './standing';
 import type { Terminal } from './terminal';
 
 export interface ShellRequest {

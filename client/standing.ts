@@ -8,8 +8,6 @@ import { currentResult } from './current';
 import { UsageError, UserError } from './errors';
 import { inputOf } from './inputs';
 import { rolloutStatus } from './rollouts';
-import { entriesOf, headBefore, readLinks, spentBefore } from './transcript';
-import type { Link } from './transcript';
 
 /** A rollout as it stands, running or ended: what can be gone on from. */
 export interface Standing {
@@ -75,77 +73,4 @@ export function wayFrom({ input, packed }: Standing, asked?: ContinuationWay): C
   throw new UsageError(
     `${asked ? `--way ${asked}: ` : ''}${input.rolloutId} cannot go on that way: ${refused}`,
   );
-}
-
-/** Where a continuation can begin. */
-export interface ForkPoint extends Checkpoint {
-  chosen: ChosenWay;
-}
-
-/**
- * The point before a step: its checkpoint, also one older than those that a rollout's result still lists. Without one, and
- * unless a way was asked for, the start is made again and the calls before the step with it.
- * @throws UsageError when there is no such step, or the way that was asked for needs a checkpoint
- */
-export async function forkPointAt(
-  rollouts: Rollouts,
-  standing: Standing,
-  step: number,
-  asked?: ContinuationWay,
-): Promise<ForkPoint> {
-  const { rolloutId } = standing.input;
-  const chosen = wayFrom(standing, asked);
-  const listed = standing.checkpoints.find((checkpoint) => checkpoint.step === step);
-  if (listed && chosen.way === 'snapshot') return { ...listed, chosen };
-  const links = await readLinks(rollouts.blobs, standing.trajectory);
-  const entries = entriesOf(links);
-  const steps = entries.flatMap((entry) => (entry.type === 'reply' ? [entry.step] : []));
-  const next = standing.state === 'running' ? standing.steps + 1 : null;
-  if (!steps.includes(step) && step !== next) {
-    throw new UsageError(
-      steps.length === 0
-        ? `${rolloutId} has made no step to go on from`
-        : `--at ${step}: ${rolloutId} has no such step; it has made ${steps.at(-1)}`,
-    );
-  }
-  const spent = spentBefore(entries, step);
-  const trajectory = await headBefore(rollouts.blobs, links, step);
-  if (chosen.way === 'replay') return { step, version: '', trajectory, spent, chosen };
-  const version = versionBefore(links, step);
-  if (version !== null) return { step, version, trajectory, spent, chosen };
-  if (asked !== undefined) {
-    throw new UsageError(
-      `--at ${step}: ${rolloutId} has no checkpoint before that step${stepsWithOne(standing)}; --way replay needs none`,
-    );
-  }
-  const why = `there is no checkpoint before step ${step}`;
-  return { step, version: '', trajectory, spent, chosen: { way: 'replay', why } };
-}
-
-/** The version that was taken before a step. @throws UsageError when there is none */
-export async function versionAt(
-  rollouts: Rollouts,
-  standing: Standing,
-  step: number,
-): Promise<string> {
-  const listed = standing.checkpoints.find((checkpoint) => checkpoint.step === step);
-  if (listed) return listed.version;
-  const version = versionBefore(await readLinks(rollouts.blobs, standing.trajectory), step);
-  if (version !== null) return version;
-  throw new UsageError(
-    `--at ${step}: ${standing.input.rolloutId} has no checkpoint before that step${stepsWithOne(standing)}`,
-  );
-}
-
-/** Steps are recorded with the version that was taken before their first call. */
-function versionBefore(links: Link[], step: number): string | null {
-  const found = entriesOf(links).findLast(
-    (entry) => entry.type === 'observation' && entry.step === step && entry.version !== undefined,
-  );
-  return found?.type === 'observation' ? (found.version ?? null) : null;
-}
-
-function stepsWithOne({ checkpoints }: Standing): string {
-  const steps = checkpoints.map(({ step }) => step);
-  return steps.length === 0 ? '' : ` (it has them before ${steps.join(', ')})`;
 }

@@ -101,6 +101,15 @@ describe('starting an exploration', () => {
     expect(world.started).toEqual([]);
   });
 
+  it('refuses a checkpoint that has expired', async () => {
+    await recordRollout(world);
+    world.expired.add('ver_2');
+
+    await expect(explore()).rejects.toThrow('the checkpoint before step 2 has expired');
+
+    expect(world.started).toEqual([]);
+  });
+
   it('says what to do about a rollout without checkpoints', async () => {
     const { result } = await recordRollout(world);
     await world.blobs.putIfAbsent(

@@ -7,6 +7,7 @@ import { addLink } from '../../client/transcript';
 import type { RolloutInput, RolloutResult } from '../../contracts/rollout';
 import type { PackedTask, Task } from '../../contracts/task';
 import type { ModelReply, TrajectoryEntry } from '../../contracts/trajectory';
+import { DenvError } from '../../denv/errors';
 import { openLedger } from '../../stores/sqlite-ledger';
 import type { Ledger } from '../../stores/ledger';
 import { MemoryBlobs } from '../fakes/memory-blobs';
@@ -17,6 +18,8 @@ export interface ForkWorld {
   rollouts: Rollouts;
   blobs: MemoryBlobs;
   ledger: Ledger;
+  /** Versions that are gone. */
+  expired: Set<string>;
   started: { workflow: string; workflowId: string; input: unknown }[];
   close(): Promise<void>;
 }
@@ -26,6 +29,13 @@ export async function forkWorld(): Promise<ForkWorld> {
   const ledger = await openLedger(join(dir, 'ledger.db'));
   const blobs = new MemoryBlobs();
   const started: ForkWorld['started'] = [];
+  const expired = new Set<string>();
+  const denv = {
+    getVersion: (id: string) =>
+      expired.has(id)
+        ? Promise.reject(new DenvError('version_not_found', `no ${id}`))
+        : Promise.resolve({ id }),
+  };
   const temporal = {
     workflow: {
       start(workflow: string, { workflowId, args }: { workflowId: string; args: unknown[] }) {
@@ -35,10 +45,11 @@ export async function forkWorld(): Promise<ForkWorld> {
     },
   };
   return {
-    rollouts: { blobs, ledger, temporal, taskQueue: 'q' } as unknown as Rollouts, // the rest is not asked
+    rollouts: { blobs, denv, ledger, temporal, taskQueue: 'q' } as unknown as Rollouts, // the rest is not asked
     blobs,
     ledger,
     started,
+    expired,
     async close() {
       await ledger.close();
       await rm(dir, { recursive: true, force: true });

@@ -142,6 +142,19 @@ describe('forking a rollout', () => {
     });
   });
 
+  it('goes by replay where the checkpoint has expired, unless a snapshot was asked for', async () => {
+    await recordRollout(world);
+    world.expired.add('ver_2');
+
+    const { chosen } = await fork();
+
+    expect(chosen).toEqual({ way: 'replay', why: 'the checkpoint before step 2 has expired' });
+    expect(inputs()[0]?.from).toMatchObject({ way: 'replay', version: '' });
+    await expect(fork({ way: 'snapshot' })).rejects.toThrow(
+      '--at 2: of rollout/b/t/0 the checkpoint before step 2 has expired',
+    );
+  });
+
   it('finds the version of a step that the result no longer lists', async () => {
     const { result, heads } = await recordRollout(world);
     await world.ledger.declareRollouts([]);
@@ -207,7 +220,7 @@ describe('forking a rollout', () => {
     [
       'a snapshot that was not taken',
       { at: 3, way: 'snapshot' },
-      '--at 3: rollout/b/t/0 has no checkpoint before that step (it has them before 1, 2); --way replay needs none',
+      '--at 3: of rollout/b/t/0 there is no checkpoint before step 3 (it has them before 1, 2); --way replay needs none',
     ],
     ['memory', { way: 'memory' }, '`memory` is not supported: no target here forks the memory'],
     ['a model without a provider', { changes: { model: 'large' } }, '--model large:'],
