@@ -342,7 +342,7 @@ export const AttachStart = z.union([
     user: User.optional(),
     cwd: z.string().regex(/^\//).optional(),
     env: envVars.optional(),
-    /** A terminal of that size: its output is all stdout. `{"resize": {"cols": 100, "rows": 40}}` changes it. */
+    /** A terminal of that size: its output is all stdout, and `eof` is the ctrl-D that a person would type. `{"resize": {"cols": 100, "rows": 40}}` changes it. */
     tty: z
       .strictObject({
         cols: z.number().int().min(1).max(1000),

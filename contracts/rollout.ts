@@ -324,24 +324,6 @@ export const ExplorationResult = z.object({
 });
 export type ExplorationResult = z.infer<typeof ExplorationResult>;
 
-export const ExploreInput = z.object({
-  exploreId: z.string(),
-  /** The K continuations, each a full rollout input with `from` set. */
-  rollouts: z.array(RolloutInput).min(1).max(64),
-});
-export type ExploreInput = z.infer<typeof ExploreInput>;
-
-export const ExploreResult = z.object({
-  exploreId: z.string(),
-  /** Mean over the scored continuations; null when none was. */
-  value: z.number().nullable(),
-  scored: z.number(),
-  rollouts: z.array(
-    z.object({ rolloutId: z.string(), outcome: Outcome, reward: z.number().nullable() }),
-  ),
-});
-export type ExploreResult = z.infer<typeof ExploreResult>;
-
 /** A verdict that was given later, by `regrade`: added to those of its rollout, never put in the place of one. */
 export const Regrade = z.object({
   rolloutId: z.string(),
