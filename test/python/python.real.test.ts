@@ -57,6 +57,6 @@ const title = there ? '' : ' (left out: scripts/setup-hud has not made .hud/venv
       expect(ran - skipped).toBeGreaterThanOrEqual(atLeast);
       expect(await server.client.listSandboxes()).toEqual({ sandboxes: [] });
     },
-    500_000,
+    1_200_000,
   );
 });
