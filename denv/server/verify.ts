@@ -15,6 +15,7 @@ import { targetOf } from './targets';
 import { readVerdict, type Verdict } from './verdict';
 
 const VERIFIER_UID = 2000;
+const removal = { recursive: true, force: true, maxRetries: 5, retryDelay: 20 };
 
 interface VerifyWork {
   sandboxId: string | null;
@@ -99,7 +100,10 @@ export class Verify {
       throw afterUndo(error);
     } finally {
       operation.signal.removeEventListener('abort', kill);
-      await rm(folder, { recursive: true, force: true });
+      // A verdict stands whatever becomes of the folder that it was read from.
+      await rm(folder, removal).catch((error: unknown) =>
+        this.context.log.warn({ err: error, folder }, "a verifier's folder is left"),
+      );
     }
   }
 
@@ -112,7 +116,7 @@ export class Verify {
     const clock = stopwatch();
     const version = await this.versionOf(operation.key, work);
     clock.lap('snapshotMs');
-    await rm(folder, { recursive: true, force: true });
+    await rm(folder, removal);
     await mkdir(join(folder, 'verdict'), { recursive: true, mode: 0o700 });
     await chown(join(folder, 'verdict'), VERIFIER_UID, VERIFIER_UID);
     const tree = this.treeOf(version);

@@ -5,6 +5,8 @@ import { API_KEY, ServerProcess } from '../denv/server-process';
 
 const folder = resolve(__dirname, '../../python');
 const python = resolve(__dirname, '../../.hud/venv/bin/python');
+/** Where the system's Python is none of HUD's, no environment runs in a sandbox of image `host`. */
+const sandboxed = existsSync(resolve(__dirname, '../../.hud/packages'));
 const server = new ServerProcess();
 
 interface Outcome {
@@ -45,7 +47,7 @@ const title = there ? '' : ' (left out: scripts/setup-hud has not made .hud/venv
     ['test_trees', 3],
     ['test_client', 11],
     ['test_attach', 4],
-    ['test_hud', 14],
+    ['test_hud', sandboxed ? 14 : 1],
   ])(
     '%s passes',
     async (module, atLeast) => {
@@ -55,6 +57,6 @@ const title = there ? '' : ' (left out: scripts/setup-hud has not made .hud/venv
       expect(ran - skipped).toBeGreaterThanOrEqual(atLeast);
       expect(await server.client.listSandboxes()).toEqual({ sandboxes: [] });
     },
-    500_000,
+    1_200_000,
   );
 });
