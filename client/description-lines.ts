@@ -49,6 +49,7 @@ function headLines({
     if (result.failure) {
       const { class: kind, type, stage, message } = result.failure;
       rows.push(['failure', `${kind} (${type}, in ${stage}): ${clip(message, 500)}`]);
+      if (kind === 'verifier') rows.push(['again', `rollouts regrade ${result.rolloutId}`]);
     }
     if (result.tokens) rows.push(['token ids', tokenWords(result.tokens)]);
     const { promptTokens, completionTokens, costUsd } = result.usage;

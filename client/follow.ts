@@ -49,7 +49,12 @@ export function printReport(
 
 function nextLines(report: BatchReport): string[] {
   const one = report.rollouts.find(({ outcome }) => outcome === 'unscored') ?? report.rollouts[0];
-  return one ? [`look closer: rollouts show ${one.rolloutId}`] : [];
+  // A verifier that failed can be asked again, and nothing else has to be.
+  const verifiers = report.rollouts.some(({ failure }) => failure?.class === 'verifier');
+  return [
+    ...(one ? [`look closer: rollouts show ${one.rolloutId}`] : []),
+    ...(verifiers ? [`judge again: rollouts regrade ${report.batchId} --only-unscored`] : []),
+  ];
 }
 
 export function resultLine(
