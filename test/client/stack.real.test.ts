@@ -115,12 +115,18 @@ describe('the command line on a real stack', () => {
     const first = JSON.parse((await rollouts(...at, '--count', '2')).out);
     const second = JSON.parse((await rollouts(...at, '--count', '1')).out);
 
-    expect(first).toMatchObject({ declared: 2, scored: 2, value: 1, step: 2 });
+    expect(first).toMatchObject({
+      rootRolloutId: 'rollout/steered/answer/0',
+      ended: 'done',
+      scored: 2,
+      value: 1,
+      values: [{ step: 2, value: 1, visits: 2 }],
+    });
     expect(first.rollouts.map((r: { rolloutId: string }) => r.rolloutId)).toEqual([
-      'rollout/steered/answer/0/e2.1',
-      'rollout/steered/answer/0/e2.2',
+      'rollout/steered/answer/0/x1.1',
+      'rollout/steered/answer/0/x1.2',
     ]);
-    expect(second.rollouts[0].rolloutId).toBe('rollout/steered/answer/0/e2.3');
+    expect(second.rollouts[0].rolloutId).toBe('rollout/steered/answer/0/x2.1');
     const refused = await rollouts('explore', 'rollout/steered/answer/0', '--at', '9');
     expect(refused.code).toBe(2);
     expect(refused.err).toContain('has no checkpoint before that step; it has them before 1, 2');
