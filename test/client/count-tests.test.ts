@@ -12,37 +12,81 @@ describe('the closing line of a test run', () => {
   });
   afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
-  const count = (status: string, reports: [passed: number, failed: number, unread: number][]) => {
-    const files = reports.map(([numPassedTests, numFailedTests, numRuntimeErrorTestSuites], i) => {
+  type File = [name: string, passed: number, failed: number, unread?: 'unread'];
+
+  const count = (status: string, reports: File[][]) => {
+    const files = reports.map((report, i) => {
       const file = join(dir, `${i}.json`);
-      const rest = { numPendingTests: 0, numTodoTests: 0 };
-      const report = { numPassedTests, numFailedTests, numRuntimeErrorTestSuites, ...rest };
-      writeFileSync(file, JSON.stringify(report));
+      writeFileSync(file, JSON.stringify({ testResults: report.map(resultOf) }));
       return file;
     });
-    return execFileSync(process.execPath, [script, status, ...files], { encoding: 'utf8' });
+    const args = [script, status, ...files, join(dir, 'not-there.json')];
+    return execFileSync(process.execPath, args, { encoding: 'utf8' });
   };
 
-  it.each<[string, [number, number, number][], string]>([
+  const resultOf = ([name, passed, failed, unread]: File) => ({
+    name,
+    status: failed > 0 || unread ? 'failed' : 'passed',
+    assertionResults: [
+      ...Array.from({ length: passed }, () => ({ status: 'passed' })),
+      ...Array.from({ length: failed }, () => ({ status: 'failed' })),
+    ],
+  });
+
+  it.each<[string, File[][], string]>([
+    ['0', [[['a', 3, 0]], [['b', 4, 0]]], '7 passed, 0 failed\n'],
+    [
+      '1',
+      [
+        [['a', 3, 1]],
+        [
+          ['b', 4, 0],
+          ['c', 0, 0, 'unread'],
+        ],
+      ],
+      '7 passed, 2 failed\n',
+    ],
+    ['1', [[['a', 3, 0]]], '3 passed, 1 failed\n'],
+    ['1', [], '0 passed, 1 failed\n'],
     [
       '0',
       [
-        [3, 0, 0],
-        [4, 0, 0],
+        [
+          ['a', 3, 1],
+          ['b', 2, 0],
+        ],
+        [['a', 4, 0]],
       ],
-      '7 passed, 0 failed\n',
+      '6 passed, 0 failed\n',
     ],
     [
       '1',
       [
-        [3, 1, 0],
-        [4, 0, 2],
+        [
+          ['a', 3, 1],
+          ['b', 2, 0],
+        ],
+        [['a', 2, 2]],
       ],
-      '7 passed, 3 failed\n',
+      '4 passed, 2 failed\n',
     ],
-    ['1', [[3, 0, 0]], '3 passed, 1 failed\n'],
-    ['1', [], '0 passed, 1 failed\n'],
   ])('of status %s and reports %j', (status, reports, line) => {
     expect(count(status, reports)).toBe(line);
+  });
+
+  it('names the files that failed', () => {
+    const report = join(dir, 'report.json');
+    const results: File[] = [
+      ['a', 1, 1],
+      ['b', 1, 0],
+      ['c', 0, 0, 'unread'],
+    ];
+    writeFileSync(report, JSON.stringify({ testResults: results.map(resultOf) }));
+
+    const listed = execFileSync(process.execPath, [script, '--failed', report], {
+      encoding: 'utf8',
+    });
+
+    expect(listed).toBe('a\nc\n');
   });
 });
