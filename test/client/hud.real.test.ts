@@ -114,12 +114,21 @@ describe('HUD tasks by the command line', () => {
     expect(report.rollouts[0]?.reward).toBe(1);
   }, 180_000);
 
-  it('refuses to explore one, and says what the targets can do', async () => {
-    const refused = await rollouts('explore', 'rollout/sums/forty-and-two/0', '--at', '1');
+  it('goes on from one by replay, and refuses its files alone', async () => {
+    const explore = ['explore', 'rollout/sums/forty-and-two/0', '--at', '1', '--count', '1'];
+
+    const replayed = await rollouts(...explore, '--json');
+    const refused = await rollouts(...explore, '--way', 'snapshot');
+
+    expect(replayed.err).toContain('continuations go on by replay');
+    expect(JSON.parse(replayed.out)).toMatchObject({ scored: 1, value: 1 });
+    expect(refused).toMatchObject({ code: 2, out: '' });
+    expect(refused.err).toContain('snapshot');
+  }, 120_000);
+
+  it('says what the targets can do', async () => {
     const targets = await rollouts('targets');
 
-    expect(refused.code).toBe(2);
-    expect(refused.err).toContain("is a HUD task, which lives in its environment's memory");
     expect(targets.out).toMatch(/\nfork +O\(1\) /);
     expect(targets.out).toMatch(/\nlocal +linux +works\n/);
     expect(targets.out).toMatch(/\nmodal +- +missing: Modal/);
