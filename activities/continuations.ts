@@ -11,6 +11,7 @@ import type {
 import { PackedTask } from '../contracts/task';
 import type { TrajectoryEntry } from '../contracts/trajectory';
 import { DenvError } from '../denv/errors';
+import { declaredOf } from '../stores/ledger';
 import { identityOf } from '../tasks/identity';
 import { continuationWayOf } from './continuation-way';
 import type { Documents } from './documents';
@@ -199,15 +200,3 @@ async function factsOf(
     costUsd: usage.costUsd ?? 0,
   };
 }
-
-const declaredOf = (input: RolloutInput) => ({
-  rolloutId: input.rolloutId,
-  batchId: input.batchId,
-  taskId: input.taskId,
-  index: input.index,
-  identity: input.identity,
-  agent: input.agent,
-  model: input.model.name,
-  parentRolloutId: input.from?.parentRolloutId ?? null,
-  parentStep: input.from?.step ?? null,
-});

@@ -6,8 +6,8 @@ import {
 import type { WorkflowHandle } from '@temporalio/client';
 import type { BatchInput, BatchProgress } from '../contracts/batch';
 import type { Checkpoint, RolloutInput, RolloutStatus } from '../contracts/rollout';
-import { KeyConflictError } from '../stores/ledger';
-import type { BatchRow, DeclaredRollout } from '../stores/ledger';
+import { declaredOf, KeyConflictError } from '../stores/ledger';
+import type { BatchRow } from '../stores/ledger';
 import {
   cancelSignal,
   forkUpdate,
@@ -26,21 +26,6 @@ export const batchWorkflowId = (batchId: string): string => `batch/${batchId}`;
 
 /** Where the blob store has a batch's row, whatever becomes of the ledger. */
 export const batchName = (batchId: string): string => `batches/${batchId}`;
-
-/** A rollout with this input, as the ledger declares it. */
-export function declaredOf(input: RolloutInput): DeclaredRollout {
-  return {
-    rolloutId: input.rolloutId,
-    batchId: input.batchId,
-    taskId: input.taskId,
-    index: input.index,
-    identity: input.identity,
-    agent: input.agent,
-    model: input.model.name,
-    parentRolloutId: input.from?.parentRolloutId ?? null,
-    parentStep: input.from?.step ?? null,
-  };
-}
 
 /**
  * Declares and starts a batch, or attaches to it when it was started before. Idempotent: rollouts that have a result in the

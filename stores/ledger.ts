@@ -1,4 +1,4 @@
-import type { Regrade, RolloutResult } from '../contracts/rollout';
+import type { Regrade, RolloutInput, RolloutResult } from '../contracts/rollout';
 
 export interface BatchRow {
   batchId: string;
@@ -18,6 +18,21 @@ export interface DeclaredRollout {
   model: string;
   parentRolloutId: string | null;
   parentStep: number | null;
+}
+
+/** A rollout with this input, as the ledger declares it. */
+export function declaredOf(input: RolloutInput): DeclaredRollout {
+  return {
+    rolloutId: input.rolloutId,
+    batchId: input.batchId,
+    taskId: input.taskId,
+    index: input.index,
+    identity: input.identity,
+    agent: input.agent,
+    model: input.model.name,
+    parentRolloutId: input.from?.parentRolloutId ?? null,
+    parentStep: input.from?.step ?? null,
+  };
 }
 
 export interface RolloutRow extends DeclaredRollout {

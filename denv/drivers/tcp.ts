@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { Target } from '../../contracts/denv';
 import { DenvError } from '../errors';
 import type { ImageSource, SandboxDriver, SandboxSpec } from './driver';
+import { bareTarget, lacking } from './lacking';
 
 /**
  * Target `tcp`: a control channel that somebody else started. Nothing is started or stopped here; a sandbox is a note of who
@@ -79,20 +80,7 @@ export function createTcpDriver(dataDir: string): SandboxDriver {
 }
 
 const row: Target = {
-  name: 'tcp',
-  missing: null,
-  fork: 'none',
-  memoryFork: false,
-  egressDeny: false,
-  caps: { cpus: false, memoryMb: false, pids: false, diskMb: false },
-  gpu: false,
-  exec: false,
-  stdio: false,
-  publish: false,
-  attach: false,
-  userNamespaces: false,
-  separateVerify: false,
-  images: [],
+  ...bareTarget('tcp'),
   notes: ['attaches to what somebody else runs: nothing is started, limited or stopped'],
 };
 
@@ -120,8 +108,4 @@ function missing(what: string): DenvError {
   return new DenvError('capability_missing', `target tcp has no ${what}`);
 }
 
-const lacks = (what: string) => (): Promise<never> => Promise.reject(missing(what));
-
-const lacksNow = (what: string) => (): never => {
-  throw missing(what);
-};
+const { lacks, lacksNow } = lacking(missing);

@@ -3,6 +3,7 @@ import { rm, statfs } from 'node:fs/promises';
 import path from 'node:path';
 import { DenvError } from '../../errors';
 import type { SandboxDriver, SandboxSpec } from '../driver';
+import { lacking } from '../lacking';
 import { createHelperClient } from '../linux/helper-client';
 import { checkId, layoutOf } from '../linux/layout';
 import { createContainers } from './containers';
@@ -107,8 +108,4 @@ function missing(what: string): DenvError {
   return new DenvError('capability_missing', message);
 }
 
-const lacks = (what: string) => (): Promise<never> => Promise.reject(missing(what));
-
-const lacksNow = (what: string) => (): never => {
-  throw missing(what);
-};
+const { lacks, lacksNow } = lacking(missing);

@@ -2,6 +2,7 @@ import { Readable } from 'node:stream';
 import { buffer, text } from 'node:stream/consumers';
 import { pack } from 'tar-stream';
 import type { Target } from '../../../contracts/denv';
+import { bareTarget } from '../lacking';
 import { findPython } from '../linux/helper-client';
 import { sleep } from '../linux/processes';
 import type { Containers } from './containers';
@@ -26,23 +27,7 @@ interface Seen {
   userNamespaces: boolean;
 }
 
-const none: Target = {
-  name: 'docker',
-  missing: null,
-  fork: 'none',
-  memoryFork: false,
-  egressDeny: false,
-  caps: { cpus: false, memoryMb: false, pids: false, diskMb: false },
-  gpu: false,
-  exec: false,
-  stdio: false,
-  publish: false,
-  attach: false,
-  userNamespaces: false,
-  separateVerify: false,
-  images: ['docker'],
-  notes: [],
-};
+const none: Target = { ...bareTarget('docker'), images: ['docker'] };
 
 /**
  * Lives through one small container and says what held in it. Its image is empty but for the host's /usr, read-only, so none has
