@@ -29,7 +29,9 @@ export interface Settings {
   denvServer: string | null;
   denvApiKey: string | null;
   taskQueue: string;
-  /** Where scripts/setup keeps a Temporal command it had to build. */
+  /** A Temporal command to use whatever else there is. */
+  temporalCli: string | null;
+  /** Where scripts/setup keeps the programs that it brings. */
   toolCache: string;
   searchPath: string;
 }
@@ -45,7 +47,8 @@ export function settingsFrom(env: NodeJS.ProcessEnv): Settings {
     denvServer: env['DENV_SERVER'] || null,
     denvApiKey: env['DENV_API_KEY'] || null,
     taskQueue: env['ROLLOUTS_TASK_QUEUE'] || 'rollouts',
-    toolCache: join(cache, 'denv-rollouts', 'bin'),
+    temporalCli: env['TEMPORAL_CLI'] || null,
+    toolCache: join(cache, 'denv-rollouts'),
     searchPath: env['PATH'] ?? '',
   };
 }

@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { join } from 'node:path';
 import type { WorkflowHandleWithFirstExecutionRunId } from '@temporalio/client';
 import { TestWorkflowEnvironment } from '@temporalio/testing';
 import { DefaultLogger, Runtime, Worker, bundleWorkflowCode } from '@temporalio/worker';
@@ -19,6 +19,8 @@ import type { RolloutInput, RolloutResult } from '../contracts/rollout';
 import { createActivities } from '../activities';
 import type { Dependencies } from '../activities';
 import type { Task } from '../contracts/task';
+import { settingsFrom } from '../client/settings';
+import { findTemporalCli } from '../client/stack/temporal-cli';
 import type { DenvClient } from '../denv/client';
 import { createDirectoryBlobs } from '../stores/directory-blobs';
 import type { BlobStore } from '../stores/blobs';
@@ -85,7 +87,10 @@ export async function openTemporal(settings: { continueAt?: number } = {}): Prom
     extraArgs.push('--dynamic-config-value', limit);
   }
   const temporal = await TestWorkflowEnvironment.createLocal({
-    server: { executable: { type: 'existing-path', path: temporalPath() }, extraArgs },
+    server: {
+      executable: { type: 'existing-path', path: findTemporalCli(settingsFrom(process.env)) },
+      extraArgs,
+    },
   });
   const blobs = createDirectoryBlobs(join(dir, 'blobs'));
   const ledger = await openLedger(join(dir, 'ledger.db'));
@@ -179,20 +184,6 @@ function packedTask(task: Partial<Task> = {}) {
     environmentFiles: [],
     verifierFiles: [],
   };
-}
-
-/** TEMPORAL_CLI, else `temporal` on PATH, else where `go install` puts it. */
-function temporalPath(): string {
-  const named = process.env.TEMPORAL_CLI;
-  if (named) return named;
-  const folders = [
-    ...(process.env.PATH ?? '').split(delimiter),
-    join(process.env.HOME ?? '/root', 'go/bin'),
-    '/root/go/bin',
-  ];
-  const found = folders.map((folder) => join(folder, 'temporal')).find((path) => existsSync(path));
-  if (!found) throw new Error('no temporal command: run scripts/setup, or set TEMPORAL_CLI');
-  return found;
 }
 
 let quiet = false;

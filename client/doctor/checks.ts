@@ -73,7 +73,7 @@ function checkTemporalCli(settings: Settings): Check {
   if (settings.temporalAddress)
     return skipped('Temporal command', 'not needed: TEMPORAL_ADDRESS is set');
   try {
-    return fine('Temporal command', findTemporalCli(settings.searchPath, settings.toolCache));
+    return fine('Temporal command', findTemporalCli(settings));
   } catch (error) {
     return bad('Temporal command', reasonOf(error).split('\n')[0] ?? '', 'npm run setup');
   }

@@ -155,7 +155,7 @@ async function planTemporal(settings: Settings, ports: StackOptions) {
       `the Temporal server at TEMPORAL_ADDRESS=${address} does not answer: ${trouble}`,
     );
   }
-  const cli = findTemporalCli(settings.searchPath, settings.toolCache);
+  const cli = findTemporalCli(settings);
   const port = await claimPort(ports.temporal, 'Temporal', '--temporal-port');
   const uiPort = await claimPort(ports.ui, 'the Temporal UI', '--ui-port');
   return {

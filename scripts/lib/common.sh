@@ -20,6 +20,3 @@ install_debian_packages() {
   rm -f "$log"
   fail "apt-get could not install them; its message is above."
 }
-
-# Where programs are kept that set-up had to bring. HOME may be unset.
-tool_cache() { printf '%s/denv-rollouts/bin\n' "${XDG_CACHE_HOME:-${HOME:-$(eval echo ~)}/.cache}"; }

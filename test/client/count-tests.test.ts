@@ -48,45 +48,7 @@ describe('the closing line of a test run', () => {
     ],
     ['1', [[['a', 3, 0]]], '3 passed, 1 failed\n'],
     ['1', [], '0 passed, 1 failed\n'],
-    [
-      '0',
-      [
-        [
-          ['a', 3, 1],
-          ['b', 2, 0],
-        ],
-        [['a', 4, 0]],
-      ],
-      '6 passed, 0 failed\n',
-    ],
-    [
-      '1',
-      [
-        [
-          ['a', 3, 1],
-          ['b', 2, 0],
-        ],
-        [['a', 2, 2]],
-      ],
-      '4 passed, 2 failed\n',
-    ],
   ])('of status %s and reports %j', (status, reports, line) => {
     expect(count(status, reports)).toBe(line);
-  });
-
-  it('names the files that failed', () => {
-    const report = join(dir, 'report.json');
-    const results: File[] = [
-      ['a', 1, 1],
-      ['b', 1, 0],
-      ['c', 0, 0, 'unread'],
-    ];
-    writeFileSync(report, JSON.stringify({ testResults: results.map(resultOf) }));
-
-    const listed = execFileSync(process.execPath, [script, '--failed', report], {
-      encoding: 'utf8',
-    });
-
-    expect(listed).toBe('a\nc\n');
   });
 });

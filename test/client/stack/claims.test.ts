@@ -82,13 +82,13 @@ describe('what a stack claims for itself', () => {
 
 describe('settings', () => {
   it.each([
-    [{ HOME: '/h' }, '/h/.local/state/denv-rollouts', '/h/.cache/denv-rollouts/bin'],
+    [{ HOME: '/h' }, '/h/.local/state/denv-rollouts', '/h/.cache/denv-rollouts'],
     [
       { HOME: '/h', XDG_STATE_HOME: '/s', XDG_CACHE_HOME: '/c' },
       '/s/denv-rollouts',
-      '/c/denv-rollouts/bin',
+      '/c/denv-rollouts',
     ],
-    [{ HOME: '/h', ROLLOUTS_HOME: '/r' }, '/r', '/h/.cache/denv-rollouts/bin'],
+    [{ HOME: '/h', ROLLOUTS_HOME: '/r' }, '/r', '/h/.cache/denv-rollouts'],
   ])('of %j', (env, home, toolCache) => {
     const settings = settingsFrom(env);
 
