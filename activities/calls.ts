@@ -3,13 +3,13 @@ import type { OutcomeUnknownPolicy } from '../contracts/task';
 import { PackedTask } from '../contracts/task';
 import type { ToolCall, TrajectoryEntry } from '../contracts/trajectory';
 import { DenvError } from '../denv/errors';
-import { toMs } from './documents';
-import type { Documents } from './documents';
-import { activity, held } from './heartbeat';
-import { showReply, showText } from './observations';
-import type { Shown } from './observations';
-import type { Parts } from './parts';
-import { withEvidence } from './stop-evidence';
+import { toMs } from '../rollouts/documents';
+import type { Documents } from '../rollouts/documents';
+import { activity, held } from './support/heartbeat';
+import { showReply, showText } from '../rollouts/trajectory/observations';
+import type { Shown } from '../rollouts/trajectory/observations';
+import type { Parts } from './support/parts';
+import { withEvidence } from './support/stop-evidence';
 import { replyOf } from './trajectory';
 
 export interface CallToolInput {

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import type { TrajectoryEntry } from '../contracts/trajectory';
 import { DenvError } from '../denv/errors';
-import { activity, held } from './heartbeat';
-import type { Parts } from './parts';
+import { activity, held } from './support/heartbeat';
+import type { Parts } from './support/parts';
 import type { Tool } from './tools';
 import { replyOf } from './trajectory';
 

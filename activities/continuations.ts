@@ -12,13 +12,13 @@ import { PackedTask } from '../contracts/task';
 import type { TrajectoryEntry } from '../contracts/trajectory';
 import { DenvError } from '../denv/errors';
 import { declaredOf } from '../stores/ledger';
-import { identityOf } from '../tasks/identity';
-import { continuationWayOf } from './continuation-way';
-import type { Documents } from './documents';
-import { activity } from './heartbeat';
-import type { Parts } from './parts';
+import { identityOf } from '../rollouts/identity';
+import { continuationWayOf } from '../rollouts/continuation/way';
+import type { Documents } from '../rollouts/documents';
+import { activity } from './support/heartbeat';
+import type { Parts } from './support/parts';
 import { append, load } from './trajectory';
-import { checkpointsIn } from './transcript-checkpoints';
+import { checkpointsIn } from '../rollouts/trajectory/checkpoints';
 
 /** Where the blob store has the input of a continuation, so that it can be forked in its turn. */
 export const inputName = (rolloutId: string): string => `inputs/${rolloutId}`;

@@ -1,12 +1,12 @@
 import { PackedTask } from '../contracts/task';
 import type { Grader } from '../contracts/task';
 import { DenvError } from '../denv/errors';
-import { gradeOf } from './grades';
-import type { Grade } from './grades';
-import { activity, held } from './heartbeat';
+import { gradeOf } from './support/grades';
+import type { Grade } from './support/grades';
+import { activity, held } from './support/heartbeat';
 import { goneGrade } from './hud';
-import type { Parts } from './parts';
-import { stoppedInside, withEvidence } from './stop-evidence';
+import type { Parts } from './support/parts';
+import { stoppedInside, withEvidence } from './support/stop-evidence';
 
 export interface RunGraderInput {
   key: string;

@@ -4,14 +4,14 @@ import type { CallReply, StopEvidence } from '../contracts/denv';
 import { PackedTask } from '../contracts/task';
 import type { HudTask } from '../contracts/task';
 import { DenvError } from '../denv/errors';
-import { toMs } from './documents';
-import { FoundError } from './failures';
-import { answerOf, gradeOf, innerRewards } from './grades';
-import type { Grade } from './grades';
-import { activity, held } from './heartbeat';
-import { openingOf } from './hud-prompt';
-import type { Parts } from './parts';
-import { stoppedInside, withEvidence } from './stop-evidence';
+import { toMs } from '../rollouts/documents';
+import { FoundError } from './support/failures';
+import { answerOf, gradeOf, innerRewards } from './support/grades';
+import type { Grade } from './support/grades';
+import { activity, held } from './support/heartbeat';
+import { openingOf } from './model/hud-prompt';
+import type { Parts } from './support/parts';
+import { stoppedInside, withEvidence } from './support/stop-evidence';
 
 export interface HudCallInput {
   key: string;

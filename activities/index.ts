@@ -1,11 +1,11 @@
 import { callActivities } from './calls';
 import { checkpointToolActivities } from './checkpoint-tools';
 import { continuationActivities } from './continuations';
-import { createDocuments } from './documents';
+import { createDocuments } from '../rollouts/documents';
 import { graderActivities } from './graders';
 import { hudActivities } from './hud';
 import { judgeActivities } from './judge';
-import type { Dependencies } from './parts';
+import type { Dependencies } from './support/parts';
 import { recordActivities } from './records';
 import { regradeActivities } from './regrade';
 import { replayActivities } from './replay';

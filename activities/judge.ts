@@ -2,15 +2,15 @@ import { ApplicationFailure } from '@temporalio/activity';
 import { PackedTask } from '../contracts/task';
 import type { ModelReply, TrajectoryEntry } from '../contracts/trajectory';
 import { ModelError } from '../models/model';
-import { sha256 } from './documents';
-import { askOnce } from './ask';
-import type { AskInput } from './ask';
+import { sha256 } from '../rollouts/documents';
+import { askOnce } from './model/ask';
+import type { AskInput } from './model/ask';
 import { graderOf } from './graders';
-import { answerOf, gradeOf } from './grades';
-import type { Grade } from './grades';
-import { activity } from './heartbeat';
-import { Opening } from './hud-prompt';
-import type { Parts } from './parts';
+import { answerOf, gradeOf } from './support/grades';
+import type { Grade } from './support/grades';
+import { activity } from './support/heartbeat';
+import { Opening } from './model/hud-prompt';
+import type { Parts } from './support/parts';
 
 export interface JudgeInput extends AskInput {
   taskRef: string;

@@ -4,12 +4,12 @@ import { BatchRollouts } from '../contracts/batch';
 import { RolloutInput } from '../contracts/rollout';
 import type { RolloutResult } from '../contracts/rollout';
 import { BlobNotFoundError } from '../stores/blobs';
-import { awaitAny, endOf } from './await-rollouts';
-import type { AwaitOutput, RolloutEnd } from './await-rollouts';
+import { awaitAny, endOf } from './support/await-rollouts';
+import type { AwaitOutput, RolloutEnd } from './support/await-rollouts';
 import { inputName } from './continuations';
-import { activity } from './heartbeat';
-import { lostResult } from './lost-result';
-import type { Parts } from './parts';
+import { activity } from './support/heartbeat';
+import { lostResult } from '../rollouts/empty-result';
+import type { Parts } from './support/parts';
 
 /** Where a lost rollout's declaration is: at hand, in its batch's list, or kept under its name as a continuation's is. */
 export type Declared = { input: RolloutInput } | { ref: string } | 'continuation';

@@ -1,11 +1,11 @@
 import { PackedTask } from '../contracts/task';
 import type { GradeResult, RolloutResult, VerdictResult } from '../contracts/rollout';
-import { sha256 } from './documents';
-import { FoundError } from './failures';
-import { activity } from './heartbeat';
-import type { Parts } from './parts';
-import { factsOf } from './task-facts';
-import type { GradingFacts } from './task-facts';
+import { sha256 } from '../rollouts/documents';
+import { FoundError } from './support/failures';
+import { activity } from './support/heartbeat';
+import type { Parts } from './support/parts';
+import { factsOf } from '../rollouts/task-facts';
+import type { GradingFacts } from '../rollouts/task-facts';
 
 /** What a rollout's reward is made of, beside the verdict that is given anew. */
 export interface RegradeFacts {

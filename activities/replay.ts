@@ -5,12 +5,12 @@ import type { Observation, TrajectoryEntry } from '../contracts/trajectory';
 import { unknownText } from './calls';
 import { checkpointTool, rollbackTool } from './checkpoint-tools';
 import { baseOf } from './continuations';
-import { FoundError } from './failures';
-import { activity, held } from './heartbeat';
-import { showReply } from './observations';
-import type { Shown } from './observations';
-import type { Parts } from './parts';
-import { withEvidence } from './stop-evidence';
+import { FoundError } from './support/failures';
+import { activity, held } from './support/heartbeat';
+import { showReply } from '../rollouts/trajectory/observations';
+import type { Shown } from '../rollouts/trajectory/observations';
+import type { Parts } from './support/parts';
+import { withEvidence } from './support/stop-evidence';
 import { load, notMade } from './trajectory';
 
 /** Tool calls that were really made, in their order, with what came of each. Kept as one blob. */

@@ -3,14 +3,14 @@ import { PackedTask } from '../contracts/task';
 import type { Task } from '../contracts/task';
 import { DenvError } from '../denv/errors';
 import { forkChildKey, sandboxIdOf } from '../denv/ids';
-import { refuseUnforkable } from './continuation-way';
-import { toFinalFailure } from './failures';
-import { activity, held } from './heartbeat';
-import type { Parts } from './parts';
-import { refuseUngradable } from './target-needs';
-import { factsOf, refuseUnclear } from './task-facts';
-import type { TaskFacts } from './task-facts';
-import { sendTrees } from './trees';
+import { refuseUnforkable } from '../rollouts/continuation/way';
+import { toFinalFailure } from './support/failures';
+import { activity, held } from './support/heartbeat';
+import type { Parts } from './support/parts';
+import { refuseUngradable } from './support/target-needs';
+import { factsOf, refuseUnclear } from '../rollouts/task-facts';
+import type { TaskFacts } from '../rollouts/task-facts';
+import { sendTrees } from './support/trees';
 
 export interface StartedSandbox {
   sandboxId: string;

@@ -1,13 +1,13 @@
 import { ApplicationFailure } from '@temporalio/activity';
 import { makeToolCall } from './calls';
 import type { CallToolInput, CallToolOutput } from './calls';
-import { toMs } from './documents';
-import { toFailure } from './failures';
-import type { FailureDetails } from './failures';
-import { activity } from './heartbeat';
-import { callModel } from './model';
-import type { CallModelInput, ModelTurn } from './model';
-import type { Parts } from './parts';
+import { toMs } from '../rollouts/documents';
+import { toFailure } from './support/failures';
+import type { FailureDetails } from './support/failures';
+import { activity } from './support/heartbeat';
+import { callModel } from './model/reply';
+import type { CallModelInput, ModelTurn } from './model/reply';
+import type { Parts } from './support/parts';
 
 export interface StepInput extends CallModelInput, Pick<CallToolInput, 'onOutcomeUnknown'> {
   /** What the keys of the reply's tool calls begin with. */

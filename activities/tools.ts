@@ -3,8 +3,8 @@ import { ModelChoice } from '../contracts/rollout';
 import type { DenvClient } from '../denv/client';
 import { DenvError } from '../denv/errors';
 import { withCheckpointTools } from './checkpoint-tools';
-import { activity, held } from './heartbeat';
-import type { Parts } from './parts';
+import { activity, held } from './support/heartbeat';
+import type { Parts } from './support/parts';
 
 /** A tool as its controller lists it. */
 export const Tool = z.looseObject({

@@ -1,9 +1,9 @@
 import { ModelReply, TrajectoryEntry, TrajectoryNode } from '../contracts/trajectory';
 import { BlobNotFoundError } from '../stores/blobs';
-import type { Documents } from './documents';
-import { replyName } from './documents';
-import { activity } from './heartbeat';
-import type { Parts } from './parts';
+import type { Documents } from '../rollouts/documents';
+import { replyName } from '../rollouts/documents';
+import { activity } from './support/heartbeat';
+import type { Parts } from './support/parts';
 
 /** What a workflow has not yet written to the trajectory; everything large is a ref. */
 export type PendingEntry =

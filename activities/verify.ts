@@ -2,9 +2,9 @@ import type { VerifierSpec, VerifyReply } from '../contracts/denv';
 import type { VerdictResult } from '../contracts/rollout';
 import { PackedTask } from '../contracts/task';
 import { DenvError } from '../denv/errors';
-import { activity, held } from './heartbeat';
-import type { Parts } from './parts';
-import { sendTrees } from './trees';
+import { activity, held } from './support/heartbeat';
+import type { Parts } from './support/parts';
+import { sendTrees } from './support/trees';
 
 export interface VerifyInput {
   key: string;

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pack } from 'tar-stream';
 import type { Sandbox, CreateSandboxRequest, FileTree } from '../contracts/denv';
-import type { Rollouts } from '../client/connect';
+import type { Rollouts } from '../client/api/connect';
 import type { Settings } from '../client/settings';
 import type { StackState } from '../client/stack/state';
 import type { DenvClient } from '../denv/client';

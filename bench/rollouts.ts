@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import type { BatchReport } from '../contracts/batch';
 import { Task } from '../contracts/task';
-import { planBatch } from '../client/plan';
-import { startBatch } from '../client/rollouts';
-import { watchBatch } from '../client/watch';
-import { startScripted, type ScriptedEndpoint } from '../models/scripted';
-import type { ScriptedReply } from '../models/scripted-script';
+import { planBatch } from '../client/api/plan';
+import { startBatch } from '../client/api/rollouts';
+import { watchBatch } from '../client/api/watch';
+import { startScripted, type ScriptedEndpoint } from '../models/scripted/server';
+import type { ScriptedReply } from '../models/scripted/script';
 import { root, type StackContext } from './context';
 
 const prompt = 'Do the steps.';

@@ -1,6 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import { startStack } from '../client/stack/supervisor';
-import { connect } from '../client/connect';
+import { connect } from '../client/api/connect';
 import { settingsFrom } from '../client/settings';
 import type { StackContext } from './context';
 

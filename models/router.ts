@@ -1,9 +1,9 @@
-import type * as anthropic from './anthropic';
-import type * as google from './google';
+import type * as anthropic from './anthropic/client';
+import type * as google from './google/client';
 import type { Endpoint } from './http';
 import { ModelError } from './model';
 import type { ModelClient } from './model';
-import { completeOpenAi } from './openai';
+import { completeOpenAi } from './openai/client';
 
 export type Provider = 'openai' | 'anthropic' | 'google' | 'scripted';
 
@@ -50,8 +50,8 @@ export function createModels(settings: ModelSettings): ModelClient {
 }
 
 // Each client is some 20 MB and 100 ms: loaded when it is asked. `import()` of a file of one's own is no CommonJS here.
-const loadAnthropic = () => require('./anthropic') as typeof anthropic;
-const loadGoogle = () => require('./google') as typeof google;
+const loadAnthropic = () => require('./anthropic/client') as typeof anthropic;
+const loadGoogle = () => require('./google/client') as typeof google;
 
 /** @throws ModelError ModelRequestInvalid for a name without a known provider */
 function partsOf(name: string): { provider: Provider; modelName: string } {

@@ -1,7 +1,7 @@
 import type { Complaint, FieldPath } from './refusals';
-import { nestingComplaint } from './hud-config';
-import { isModelName, modelNameRemedy } from './model-names';
-import { memoryRefusal } from './ways';
+import { nestingComplaint } from './hud/config';
+import { isModelName, modelNameRemedy } from '../rollouts/model-names';
+import { memoryRefusal } from '../rollouts/ways';
 
 /**
  * What a task asks for that cannot go together: HUD tasks and their controllers, targets that start nothing, graders. For tasks

@@ -1,6 +1,6 @@
 import type { Environment, FilesRef } from '../contracts/task';
 import type { BlobStore } from '../stores/blobs';
-import type { HudRuntimeConfig } from './hud-row';
+import type { HudRuntimeConfig } from './hud/row';
 import type { Complaint } from './refusals';
 
 /** What a placement is told of a task. */

@@ -5,7 +5,7 @@ import { complaintsOf } from './complaints';
 import { fileComplaints } from './file-complaints';
 import { parseTaskset } from './formats';
 import type { SourcePart, TasksetSource } from './formats';
-import { loadHudRows } from './hud';
+import { loadHudRows } from './hud/rows';
 import type { LoadContext, LoadedTaskset } from './loaded';
 import { located, repeatComplaints } from './located';
 import { mergeDefaults } from './merge';

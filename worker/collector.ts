@@ -1,11 +1,11 @@
 import type { DenvClient } from '../denv/client';
 import { DenvError } from '../denv/errors';
-import { factsOf } from './retention-facts';
-import type { FactParts } from './retention-facts';
-import { planRetention } from './retention';
-import type { RetentionPlan, RetentionRules } from './retention';
+import { factsOf } from '../retention/facts';
+import type { FactParts } from '../retention/facts';
+import { planRetention } from '../retention/rules';
+import type { RetentionPlan, RetentionRules } from '../retention/rules';
 import { startRounds } from './rounds';
-import type { Measure } from './version-sizes';
+import type { Measure } from '../retention/sizes';
 
 export interface CollectorParts extends FactParts {
   denv: Pick<DenvClient, 'listVersions' | 'deleteVersion' | 'retainVersion'>;

@@ -3,7 +3,7 @@ import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { z } from 'zod';
 import type { ModelSettings } from '../models/router';
-import type { RetentionRules } from './retention';
+import type { RetentionRules } from '../retention/rules';
 
 /** What a worker is told by its environment. */
 export interface WorkerSettings {

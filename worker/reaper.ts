@@ -1,5 +1,5 @@
 import type { DenvClient } from '../denv/client';
-import type { RolloutStates } from './rollout-states';
+import type { RolloutStates } from '../retention/rollout-states';
 import { startRounds } from './rounds';
 
 export interface ReaperParts {

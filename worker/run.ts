@@ -11,12 +11,12 @@ import { createDirectoryBlobs } from '../stores/directory-blobs';
 import { openLedger } from '../stores/sqlite-ledger';
 import type { WorkerSettings } from './config';
 import { workerIdentity } from './identity';
-import { ownerLabel } from './owner';
+import { ownerLabel } from '../rollouts/owner';
 import { startCollector } from './collector';
-import { createKeepPolicies } from './keep-policies';
-import { openWork } from './open-work';
+import { createKeepPolicies } from '../retention/keep-policies';
+import { openWork } from '../retention/open-work';
 import { startReaper } from './reaper';
-import { measureInTurn, unmeasured } from './version-sizes';
+import { measureInTurn, unmeasured } from '../retention/sizes';
 import { registerSearchAttributes } from './search-attributes';
 
 const reapEveryMs = 60_000;

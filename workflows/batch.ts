@@ -8,7 +8,7 @@ import {
   setHandler,
   workflowInfo,
 } from '@temporalio/workflow';
-import type { RolloutEnd } from '../activities/await-rollouts';
+import type { RolloutEnd } from '../activities/support/await-rollouts';
 import type { BatchInput, BatchProgress, BatchResult } from '../contracts/batch';
 import type { RolloutInput } from '../contracts/rollout';
 import { activitiesFor } from './activity-options';

@@ -10,11 +10,11 @@ import {
   startChild,
 } from '@temporalio/workflow';
 import type { ChildWorkflowHandle, ParentClosePolicy } from '@temporalio/workflow';
-import type { RolloutEnd } from '../activities/await-rollouts';
+import type { RolloutEnd } from '../activities/support/await-rollouts';
 import type { Declared } from '../activities/records';
 import type { RolloutInput } from '../contracts/rollout';
 import { activitiesFor } from './activity-options';
-import { rollout } from './rollout';
+import { rollout } from './rollout/rollout';
 import { startAttributes } from './search-attributes';
 import { workflowTaskTimeout } from './start-options';
 

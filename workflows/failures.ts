@@ -1,5 +1,5 @@
 import { ActivityFailure, ApplicationFailure, TimeoutFailure } from '@temporalio/workflow';
-import type { FailureDetails } from '../activities/failures';
+import type { FailureDetails } from '../activities/support/failures';
 import type { Failure, Stage } from '../contracts/rollout';
 
 /** A failure as the workflow sees it: what goes into the result, and what to do about it. */

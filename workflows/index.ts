@@ -1,4 +1,4 @@
 export { batch } from './batch';
-export { explore } from './explore';
+export { explore } from './explore/explore';
 export { regrade } from './regrade';
-export { rollout } from './rollout';
+export { rollout } from './rollout/rollout';

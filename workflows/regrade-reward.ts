@@ -1,6 +1,6 @@
 import type { RegradeFacts, RegradeRecord } from '../activities/regrade';
 import type { VerdictResult } from '../contracts/rollout';
-import { combine, namedRewards } from './combine';
+import { combine, namedRewards } from './grading/combine';
 
 /** What the rollout's reward is by a verdict: where other graders count too, with what they said at its end. */
 export function rewardBy(

@@ -1,5 +1,5 @@
-import type { ModelChanges } from '../changes';
-import { parseModelArgs } from '../model-args';
+import type { ModelChanges } from '../api/changes';
+import { parseModelArgs } from './model-args';
 
 /** What `explore` and `fork` may be told about the model. */
 export interface ChangeOptions {

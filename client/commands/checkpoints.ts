@@ -1,12 +1,12 @@
 import type { Command } from 'commander';
 import { ConfigError, retentionFrom } from '../../worker/config';
-import { checkpointsOf } from '../checkpoints';
-import type { KeptCheckpoint } from '../checkpoints';
-import { connect } from '../connect';
+import { checkpointsOf } from '../api/checkpoints';
+import type { KeptCheckpoint } from '../api/checkpoints';
+import { connect } from '../api/connect';
 import type { Context } from '../context';
 import { UsageError } from '../errors';
-import { tableLines } from '../report';
-import { sizeWords, spanWords } from '../sizes';
+import { tableLines } from '../reports/table';
+import { sizeWords, spanWords } from '../reports/sizes';
 
 export function addCheckpoints(program: Command, context: Context): void {
   program

@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
-import { connect } from '../connect';
+import { connect } from '../api/connect';
 import type { Context } from '../context';
-import { diffRollouts } from '../diff';
-import { diffLines } from '../diff-lines';
+import { diffRollouts } from '../api/diff';
+import { diffLines } from '../reports/diff';
 
 interface DiffOptions {
   json?: boolean;

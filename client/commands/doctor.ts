@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { connect } from '../connect';
+import { connect } from '../api/connect';
 import type { Context } from '../context';
 import { checkMachine, checkStack } from '../doctor/checks';
 import type { Check } from '../doctor/checks';

@@ -1,14 +1,14 @@
 import type { Command } from 'commander';
 import type { StrategyChoice } from '../../contracts/rollout';
 import { ContinuationWay } from '../../contracts/task';
-import { strategies } from '../../workflows/strategies';
-import { connect } from '../connect';
+import { strategies } from '../../workflows/explore/strategies';
+import { connect } from '../api/connect';
 import type { Context } from '../context';
-import { startExploration } from '../explore';
-import type { ExploreRequest } from '../explore';
-import { followExploration, printExploration } from '../follow-exploration';
-import { onInterrupts } from '../interrupts';
-import { cancelExploration } from '../rollouts';
+import { startExploration } from '../api/explore';
+import type { ExploreRequest } from '../api/explore';
+import { followExploration, printExploration } from '../follow/exploration';
+import { onInterrupts } from '../follow/interrupts';
+import { cancelExploration } from '../api/rollouts';
 import {
   choice,
   collect,
@@ -16,7 +16,7 @@ import {
   startingStep,
   stopCondition,
   wholeNumberFrom,
-} from '../options';
+} from './args';
 import { changesOf } from './change-options';
 import type { ChangeOptions } from './change-options';
 

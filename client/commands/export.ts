@@ -1,9 +1,9 @@
 import { rename, rm, writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
-import { openRecords } from '../connect';
+import { openRecords } from '../api/connect';
 import type { Context } from '../context';
 import { reasonOf, UserError } from '../errors';
-import { exportTraining } from '../export-training';
+import { exportTraining } from '../training/export';
 
 interface ExportOptions {
   training: string;

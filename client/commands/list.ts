@@ -1,11 +1,11 @@
 import type { Command } from 'commander';
 import { FailureClass } from '../../contracts/rollout';
 import type { RolloutRow } from '../../stores/ledger';
-import { openRecords } from '../connect';
+import { openRecords } from '../api/connect';
 import type { Context } from '../context';
-import { currentResult, regradedOf } from '../current';
-import { choice, wholeNumberFrom } from '../options';
-import { rewardWords, tableLines } from '../report';
+import { currentResult, regradedOf } from '../../rollouts/verdicts';
+import { choice, wholeNumberFrom } from './args';
+import { rewardWords, tableLines } from '../reports/table';
 
 interface ListOptions {
   unscored?: boolean;

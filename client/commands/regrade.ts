@@ -1,19 +1,19 @@
 import type { Command } from 'commander';
 import { TreeRefusedError } from '../../tasks/tree-tar';
-import { connect } from '../connect';
-import type { Rollouts } from '../connect';
+import { connect } from '../api/connect';
+import type { Rollouts } from '../api/connect';
 import type { Context } from '../context';
 import { UsageError } from '../errors';
-import { onInterrupts } from '../interrupts';
-import { wholeNumberFrom } from '../options';
-import { awaitRegrade, dryRun, emptyReport, startRegrade } from '../regrade';
-import type { RegradeReport } from '../regrade';
-import { planRegrade } from '../regrade-plan';
-import { regradeReportLines } from '../regrade-lines';
-import { handle } from '../rollouts';
+import { onInterrupts } from '../follow/interrupts';
+import { wholeNumberFrom } from './args';
+import { awaitRegrade, dryRun, emptyReport, startRegrade } from '../api/regrade';
+import type { RegradeReport } from '../api/regrade';
+import { planRegrade } from '../api/regrade-plan';
+import { regradeReportLines } from '../reports/regrade';
+import { handle } from '../api/rollouts';
 import { readStackState } from '../stack/state';
-import { loadVerifier } from '../verifier-file';
-import type { PackedVerifier } from '../verifier-file';
+import { loadVerifier } from '../api/verifier-file';
+import type { PackedVerifier } from '../api/verifier-file';
 
 interface RegradeOptions {
   verifier?: string;

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { AgentKind } from '../../contracts/rollout';
 import { KeepPolicy } from '../../contracts/task';
 import type { CheckpointPolicy } from '../../contracts/task';
-import { checkpointPolicy, choice, collect, wholeNumberFrom } from '../options';
+import { checkpointPolicy, choice, collect, wholeNumberFrom } from './args';
 import { runtimeKinds } from '../runtimes';
 import type { RuntimeOptions } from '../runtimes/runtime';
 

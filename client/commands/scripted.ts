@@ -1,10 +1,10 @@
 import type { Command } from 'commander';
-import { startScripted } from '../../models/scripted';
-import type { ScriptedEndpoint } from '../../models/scripted';
-import { ScriptError } from '../../models/scripted-script';
+import { startScripted } from '../../models/scripted/server';
+import type { ScriptedEndpoint } from '../../models/scripted/server';
+import { ScriptError } from '../../models/scripted/script';
 import type { Context } from '../context';
 import { UsageError, UserError } from '../errors';
-import { portNumber } from '../options';
+import { portNumber } from './args';
 
 export function addScripted(program: Command, context: Context): void {
   program

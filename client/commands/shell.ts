@@ -1,10 +1,10 @@
 import type { Command } from 'commander';
-import { connect, denvPlace } from '../connect';
+import { connect, denvPlace } from '../api/connect';
 import type { Context } from '../context';
 import { UserError } from '../errors';
-import { wholeNumberFrom } from '../options';
-import { runInFork, versionFor } from '../shell';
-import { ownTerminal } from '../terminal';
+import { wholeNumberFrom } from './args';
+import { runInFork, versionFor } from '../shell/shell';
+import { ownTerminal } from '../shell/terminal';
 
 interface ShellOptions {
   at?: number;

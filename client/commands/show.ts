@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { Context } from '../context';
-import { describeRollout } from '../describe';
-import { descriptionLines } from '../description-lines';
+import { describeRollout } from '../api/describe';
+import { descriptionLines } from '../reports/rollout';
 
 export function addShow(program: Command, context: Context): void {
   program

@@ -1,9 +1,9 @@
 import type { Command } from 'commander';
 import type { RolloutStatus } from '../../contracts/rollout';
-import { connect } from '../connect';
-import type { Rollouts } from '../connect';
+import { connect } from '../api/connect';
+import type { Rollouts } from '../api/connect';
 import type { Context } from '../context';
-import { isExploration } from '../explore';
+import { isExploration } from '../api/explore';
 import {
   cancelBatch,
   cancelExploration,
@@ -11,7 +11,7 @@ import {
   pauseRollout,
   resumeRollout,
   sendMessage,
-} from '../rollouts';
+} from '../api/rollouts';
 
 /** The commands that tell a running rollout something. */
 export function addSteering(program: Command, context: Context): void {

@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
 import type { Target } from '../../contracts/denv';
-import { connectDenv } from '../connect';
+import { connectDenv } from '../api/connect';
 import type { Context } from '../context';
-import { tableLines } from '../report';
+import { tableLines } from '../reports/table';
 import { runtimeKinds } from '../runtimes';
 
 export function addTargets(program: Command, context: Context): void {

@@ -1,9 +1,9 @@
 import type { Command } from 'commander';
-import { openRecords } from '../connect';
+import { openRecords } from '../api/connect';
 import type { Context } from '../context';
-import { treeOf } from '../tree';
-import { treeDot } from '../tree-dot';
-import { treeLines } from '../tree-lines';
+import { treeOf } from '../api/tree';
+import { treeDot } from '../reports/tree-dot';
+import { treeLines } from '../reports/tree';
 import { UsageError } from '../errors';
 
 interface TreeOptions {

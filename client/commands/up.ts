@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import type { Context } from '../context';
 import { UserError } from '../errors';
-import { collectFolder, portNumber } from '../options';
+import { collectFolder, portNumber } from './args';
 import { prepareHome } from '../settings';
 import { readStackState } from '../stack/state';
 import type { StackState } from '../stack/state';

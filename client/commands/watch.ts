@@ -1,11 +1,11 @@
 import type { Command } from 'commander';
-import { connect } from '../connect';
-import type { Rollouts } from '../connect';
+import { connect } from '../api/connect';
+import type { Rollouts } from '../api/connect';
 import type { Context } from '../context';
-import { isExploration } from '../explore';
-import { followExploration, printExploration } from '../follow-exploration';
-import { followBatch, printReport } from '../follow';
-import { onInterrupts } from '../interrupts';
+import { isExploration } from '../api/explore';
+import { followExploration, printExploration } from '../follow/exploration';
+import { followBatch, printReport } from '../follow/batch';
+import { onInterrupts } from '../follow/interrupts';
 
 export function addWatch(program: Command, context: Context): void {
   program

@@ -1,6 +1,6 @@
 import { statfsSync, statSync } from 'node:fs';
 import { Client, Connection } from '@temporalio/client';
-import { connectDenv } from '../connect';
+import { connectDenv } from '../api/connect';
 import { reasonOf } from '../errors';
 import { packagesMissing } from '../runtimes/hud-packages';
 import type { Settings } from '../settings';

@@ -1,13 +1,13 @@
 import { WorkflowNotFoundError } from '@temporalio/client';
 import { z } from 'zod';
-import { lostResult } from '../../activities/lost-result';
+import { lostResult } from '../../rollouts/empty-result';
 import { BatchRollouts } from '../../contracts/batch';
 import { RolloutInput, RolloutResult } from '../../contracts/rollout';
 import type { RolloutRow } from '../../stores/ledger';
-import type { Rollouts } from '../connect';
-import { inputOf } from '../inputs';
+import type { Rollouts } from '../api/connect';
+import { inputOf } from '../../rollouts/inputs';
 import { declaredOf } from '../../stores/ledger';
-import { batchName, batchWorkflowId, handle } from '../rollouts';
+import { batchName, batchWorkflowId, handle } from '../api/rollouts';
 import type { Finding } from './finding';
 import { recordedVerdict, verdictFrom } from './records';
 import { missingRegrades } from './regrades';

@@ -4,7 +4,7 @@ import type { DenvClient } from '../../denv/client';
 import { DenvError } from '../../denv/errors';
 import { forkChildKey, sandboxIdOf } from '../../denv/ids';
 import type { BlobStore } from '../../stores/blobs';
-import { createKey, restoreKey } from '../../workflows/keys';
+import { createKey, restoreKey } from '../../workflows/rollout/keys';
 
 export interface RecordedVerdict {
   sandboxId: string;

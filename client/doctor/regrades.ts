@@ -5,8 +5,8 @@ import type { RolloutResult } from '../../contracts/rollout';
 import { PackedTask } from '../../contracts/task';
 import type { RegradeRow } from '../../stores/ledger';
 import { rewardBy } from '../../workflows/regrade-reward';
-import type { Rollouts } from '../connect';
-import { handle } from '../rollouts';
+import type { Rollouts } from '../api/connect';
+import { handle } from '../api/rollouts';
 import type { Finding } from './finding';
 import { laterVerdict, verdictFrom } from './records';
 

@@ -1,10 +1,10 @@
 import { counted, planCollection } from '../../worker/collector';
-import { createKeepPolicies } from '../../worker/keep-policies';
-import { openWork } from '../../worker/open-work';
-import type { RetentionRules } from '../../worker/retention';
-import { measureInTurn } from '../../worker/version-sizes';
-import type { Rollouts } from '../connect';
-import { sizeWords } from '../sizes';
+import { createKeepPolicies } from '../../retention/keep-policies';
+import { openWork } from '../../retention/open-work';
+import type { RetentionRules } from '../../retention/rules';
+import { measureInTurn } from '../../retention/sizes';
+import type { Rollouts } from '../api/connect';
+import { sizeWords } from '../reports/sizes';
 
 /** What versions take, what keeps them, and what the worker's collector would remove now. Changes nothing. */
 export interface VersionsReport {

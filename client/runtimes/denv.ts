@@ -1,5 +1,5 @@
 import type { Environment } from '../../contracts/task';
-import { isSet, mergeRuntimeConfig } from '../../tasks/hud-config';
+import { isSet, mergeRuntimeConfig } from '../../tasks/hud/config';
 import { PlacementError } from '../../tasks/placing';
 import { UsageError } from '../errors';
 import type { RuntimeKind, RuntimeQuestion } from './runtime';

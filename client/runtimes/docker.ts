@@ -1,4 +1,4 @@
-import { isSet, mergeRuntimeConfig } from '../../tasks/hud-config';
+import { isSet, mergeRuntimeConfig } from '../../tasks/hud/config';
 import { UsageError } from '../errors';
 import type { RuntimeKind } from './runtime';
 

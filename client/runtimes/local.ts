@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import type { Environment } from '../../contracts/task';
-import { isSet } from '../../tasks/hud-config';
+import { isSet } from '../../tasks/hud/config';
 import { PlacementError } from '../../tasks/placing';
 import type { LocalTree } from '../../tasks/placing';
 import { packTree } from '../../tasks/tree-tar';

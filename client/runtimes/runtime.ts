@@ -1,4 +1,4 @@
-import type { HudRuntimeConfig } from '../../tasks/hud-row';
+import type { HudRuntimeConfig } from '../../tasks/hud/row';
 import type { Placed, PlacementTask } from '../../tasks/placing';
 
 /** What `run` was told of runtimes. Each is refused where a runtime has no use for it. */

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Target } from '../../contracts/denv';
 import { DenvError } from '../errors';
 import type { ImageSource, SandboxDriver, SandboxSpec } from './driver';
-import { bareTarget, lacking } from './lacking';
+import { bareTarget, lacking } from './no-capabilities';
 
 /**
  * Target `tcp`: a control channel that somebody else started. Nothing is started or stopped here; a sandbox is a note of who

@@ -1,7 +1,7 @@
 import type { ControllerConnection } from '../controllers/controller';
-import { connectHud, type HudConnection, resumeHud } from '../controllers/hud';
-import { connectMcpHttp, resumeMcpHttp } from '../controllers/mcp-http';
-import { connectMcpStdio, resumeMcpStdio } from '../controllers/mcp-stdio';
+import { connectHud, type HudConnection, resumeHud } from '../controllers/hud/connect';
+import { connectMcpHttp, resumeMcpHttp } from '../controllers/mcp/http';
+import { connectMcpStdio, resumeMcpStdio } from '../controllers/mcp/stdio';
 import type { ExecHandle, SandboxDriver } from '../drivers/driver';
 import { DenvError } from '../errors';
 import type { SandboxRow } from './rows';

@@ -1,10 +1,10 @@
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
 import { createActivities } from '../../activities';
-import { createDocuments } from '../../activities/documents';
-import { activity } from '../../activities/heartbeat';
-import { callModel } from '../../activities/model';
-import type { CallModelInput } from '../../activities/model';
+import { createDocuments } from '../../rollouts/documents';
+import { activity } from '../../activities/support/heartbeat';
+import { callModel } from '../../activities/model/reply';
+import type { CallModelInput } from '../../activities/model/reply';
 import type { RolloutResult } from '../../contracts/rollout';
 import type { PackedTask, Task } from '../../contracts/task';
 import type { Ledger } from '../../stores/ledger';

@@ -1,5 +1,5 @@
 import { inputName } from '../../activities/continuations';
-import { lostResult } from '../../activities/lost-result';
+import { lostResult } from '../../rollouts/empty-result';
 import { RolloutInput } from '../../contracts/rollout';
 import type { RolloutResult } from '../../contracts/rollout';
 import type { Task } from '../../contracts/task';

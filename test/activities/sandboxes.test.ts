@@ -1,4 +1,4 @@
-import { sha256 } from '../../activities/documents';
+import { sha256 } from '../../rollouts/documents';
 import type { Target } from '../../contracts/denv';
 import { sandboxIdOf } from '../../denv/ids';
 import { evidence } from '../fakes/fake-denv';

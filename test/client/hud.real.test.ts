@@ -3,8 +3,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { BatchReport } from '../../contracts/batch';
-import { startScripted } from '../../models/scripted';
-import type { ScriptedEndpoint } from '../../models/scripted';
+import { startScripted } from '../../models/scripted/server';
+import type { ScriptedEndpoint } from '../../models/scripted/server';
 
 const root = resolve(__dirname, '../..');
 const examples = join(root, 'examples/hud');

@@ -10,8 +10,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { BatchReport } from '../../contracts/batch';
 import { processIdOf } from '../../client/stack/processes';
 import { readStackState } from '../../client/stack/state';
-import { startScripted } from '../../models/scripted';
-import type { ScriptedEndpoint } from '../../models/scripted';
+import { startScripted } from '../../models/scripted/server';
+import type { ScriptedEndpoint } from '../../models/scripted/server';
 
 const root = resolve(__dirname, '../..');
 const tiny = join(root, 'test/fixtures/tiny');

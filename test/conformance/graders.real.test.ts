@@ -1,8 +1,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { RolloutResult } from '../../contracts/rollout';
-import { startScripted } from '../../models/scripted';
-import type { ScriptedEndpoint } from '../../models/scripted';
+import { startScripted } from '../../models/scripted/server';
+import type { ScriptedEndpoint } from '../../models/scripted/server';
 import { CrashStack } from '../e2e/crash-stack';
 
 /** Every kind of grader on one HUD task in a real sandbox, and token ids kept on the way. */

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type { CreateSandboxRequest, Sandbox } from '../../contracts/denv';
-import { type ScriptedEndpoint, startScripted } from '../../models/scripted';
+import { type ScriptedEndpoint, startScripted } from '../../models/scripted/server';
 import { ServerProcess } from '../denv/server-process';
 
 const ROOT = resolve(__dirname, '../..');

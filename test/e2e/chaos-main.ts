@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { tableLines } from '../../client/report';
+import { tableLines } from '../../client/reports/table';
 import { Chaos } from './chaos';
 import type { ChaosRow } from './chaos';
 import { CrashStack } from './crash-stack';

@@ -1,7 +1,7 @@
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TaskRow, Verifier } from '../../contracts/task';
-import type { Script, ScriptedReply } from '../../models/scripted-script';
+import type { Script, ScriptedReply } from '../../models/scripted/script';
 
 /** A task with what the scripted model says to it. Its reward is 1 when `effects` lines were left in /workspace/effects. */
 export interface CrashTask extends Partial<Omit<TaskRow, 'id' | 'prompt' | 'verifier'>> {

@@ -1,13 +1,18 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { awaitExploration, startExploration } from '../../client/explore';
-import { batchWorkflowId, cancelExploration, handle, rolloutStatus } from '../../client/rollouts';
-import { readTrajectory } from '../../client/trajectory';
-import { batchReport } from '../../client/watch';
+import { awaitExploration, startExploration } from '../../client/api/explore';
+import {
+  batchWorkflowId,
+  cancelExploration,
+  handle,
+  rolloutStatus,
+} from '../../client/api/rollouts';
+import { readTrajectory } from '../../rollouts/trajectory/steps';
+import { batchReport } from '../../client/api/watch';
 import type { RolloutResult } from '../../contracts/rollout';
 import { forkChildKey, sandboxIdOf, versionIdOf } from '../../denv/ids';
-import type { ScriptedFault } from '../../models/scripted';
+import type { ScriptedFault } from '../../models/scripted/server';
 import { CrashStack, rolloutIdOf } from './crash-stack';
 import type { CrashBatch } from './crash-stack';
 import {

@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { BatchReport } from '../../contracts/batch';
-import type { DemoReport } from '../../client/demo/demo';
-import type { KillReport } from '../../client/demo/kill-demo';
+import type { DemoReport } from '../../demo/demo';
+import type { KillReport } from '../../demo/kill-demo';
 import { leftBehind } from './left-behind';
 import { lastLine, run, start } from './person';
 

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { ExploreReport } from '../../client/demo/explore-demo';
+import type { ExploreReport } from '../../demo/explore-demo';
 import { leftBehind } from './left-behind';
 import { lastLine, run } from './person';
 

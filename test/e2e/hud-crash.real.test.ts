@@ -1,8 +1,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { BatchReport } from '../../contracts/batch';
-import { startScripted } from '../../models/scripted';
-import type { ScriptedEndpoint } from '../../models/scripted';
+import { startScripted } from '../../models/scripted/server';
+import type { ScriptedEndpoint } from '../../models/scripted/server';
 import { HudProcess } from '../denv/hud-process';
 import { CrashStack } from './crash-stack';
 import { leftBehind } from './left-behind';

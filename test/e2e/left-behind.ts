@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { layoutOf } from '../../denv/drivers/linux/layout';
+import { layoutOf } from '../../denv/drivers/host/layout';
 
 /** What a home's stack has left in the kernel once it is down: mounts, loop devices, cgroups and processes. */
 export function leftBehind(home: string): string[] {

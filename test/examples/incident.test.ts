@@ -8,7 +8,7 @@ import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { parse } from 'yaml';
 import { Task } from '../../contracts/task';
-import { readScript } from '../../models/scripted-script';
+import { readScript } from '../../models/scripted/script';
 import { mergeDefaults } from '../../tasks/merge';
 
 const example = join(__dirname, '../../examples/incident');

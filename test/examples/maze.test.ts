@@ -6,8 +6,8 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { parse } from 'yaml';
 import { Task } from '../../contracts/task';
-import { chooseReply } from '../../models/scripted-reply';
-import { readScript } from '../../models/scripted-script';
+import { chooseReply } from '../../models/scripted/reply';
+import { readScript } from '../../models/scripted/script';
 import { mergeDefaults } from '../../tasks/merge';
 import { describe as placeText, rewardOf, rooms, roomsOf } from '../../examples/maze/lib/map.mjs';
 

@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { inputOf } from '../../client/inputs';
+import { inputOf } from '../../rollouts/inputs';
 import type { RolloutInput } from '../../contracts/rollout';
 import { collectOnce } from '../../worker/collector';
 import type { CollectorParts } from '../../worker/collector';
-import { createKeepPolicies } from '../../worker/keep-policies';
-import { openWork } from '../../worker/open-work';
-import { measureInTurn } from '../../worker/version-sizes';
+import { createKeepPolicies } from '../../retention/keep-policies';
+import { openWork } from '../../retention/open-work';
+import { measureInTurn } from '../../retention/sizes';
 import { CrashStack, rolloutIdOf } from '../e2e/crash-stack';
 import { call, done, exec, gatedExec } from '../e2e/crash-tasks';
 import { until } from '../e2e/until';

@@ -5,12 +5,12 @@ import { openLedger } from '../../stores/sqlite-ledger';
 import type { Ledger } from '../../stores/ledger';
 import { collectOnce, planCollection, startCollector } from '../../worker/collector';
 import type { CollectorParts } from '../../worker/collector';
-import { createKeepPolicies } from '../../worker/keep-policies';
-import type { OpenWork } from '../../worker/open-work';
-import { measureInTurn, unmeasured } from '../../worker/version-sizes';
+import { createKeepPolicies } from '../../retention/keep-policies';
+import type { OpenWork } from '../../retention/open-work';
+import { measureInTurn, unmeasured } from '../../retention/sizes';
 import { MemoryBlobs } from '../fakes/memory-blobs';
 import { declaredRollout, rolloutResult } from '../stores/results';
-import { at, dayMs, hourMs, now, owner, versionOf } from './versions';
+import { at, dayMs, hourMs, now, owner, versionOf } from '../retention/versions';
 
 const root = 'rollout/b/t/0';
 

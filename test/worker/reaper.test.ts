@@ -1,5 +1,5 @@
 import { reapOnce, startReaper } from '../../worker/reaper';
-import type { RolloutStates } from '../../worker/rollout-states';
+import type { RolloutStates } from '../../retention/rollout-states';
 import { FakeDenv } from '../fakes/fake-denv';
 
 const owner = 'own_1/ns_1';

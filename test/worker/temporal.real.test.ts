@@ -1,8 +1,8 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ownerLabel } from '../../worker/owner';
-import { rolloutStates } from '../../worker/rollout-states';
+import { ownerLabel } from '../../rollouts/owner';
+import { rolloutStates } from '../../retention/rollout-states';
 import { registerSearchAttributes } from '../../worker/search-attributes';
 import { openTemporal } from '../temporal-env';
 import type { TemporalEnv } from '../temporal-env';

@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto';
 import { realpathSync } from 'node:fs';
 import { DenvError } from '../../errors';
 import type { ImageSource, SandboxLiveness, SandboxSpec } from '../driver';
-import { checkId } from '../linux/layout';
-import { readOrNull } from '../linux/processes';
+import { checkId } from '../host/layout';
+import { readOrNull } from '../host/processes';
 import type { Engine } from './engine';
 
 const sandboxLabel = 'denv.sandbox';

@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net';
 import { DenvError } from '../../errors';
-import type { HelperClient, NamespaceOf } from '../linux/helper-client';
-import { HelperError } from '../linux/helper-socket';
-import { readOrNull, startTimeOf } from '../linux/processes';
+import type { HelperClient, NamespaceOf } from '../host/helper-client';
+import { HelperError } from '../host/helper-socket';
+import { readOrNull, startTimeOf } from '../host/processes';
 import type { Containers } from './containers';
 
 /** Connections into containers, made by the host helper inside their network namespace: a port on their own loopback does. */

@@ -8,7 +8,7 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import { DenvError } from '../../errors';
-import { readOrNull, sleep } from './processes';
+import { readOrNull, sleep } from '../host/processes';
 
 /**
  * Cgroups by name relative to the root of every hierarchy: one tree on a pure v2 host, one for each controller and an almost

@@ -6,7 +6,7 @@ import type { Readable } from 'node:stream';
 import { DenvError } from '../../errors';
 import type { ContainerResult, ContainerSpec } from '../driver';
 import { requireSpace } from './data-fs';
-import { checkId } from './layout';
+import { checkId } from '../host/layout';
 import { containerConfig } from './oci';
 import { forgetContainer, runcArgs, runcError } from './runc';
 import { containerPrefix } from './sandboxes';

@@ -2,8 +2,8 @@ import { mkdirSync, openSync, closeSync, ftruncateSync, readdirSync, statfsSync 
 import { rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { DenvError } from '../../errors';
-import type { Layout } from './layout';
-import { readOrNull, run } from './processes';
+import type { Layout } from '../host/layout';
+import { readOrNull, run } from '../host/processes';
 
 const btrfsMagic = 0x9123683e;
 const gib = 1024 ** 3;

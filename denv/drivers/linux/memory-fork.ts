@@ -1,4 +1,4 @@
-import { findProgram, run } from './processes';
+import { findProgram, run } from '../host/processes';
 
 const neededMajor = 4;
 

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { DenvError } from '../../errors';
-import { HelperError } from './helper-socket';
-import { checkId } from './layout';
+import { HelperError } from '../host/helper-socket';
+import { checkId } from '../host/layout';
 import type { HostParts } from './sandboxes';
 
 /** Connections into sandboxes, and ports published on loopback. What is published is in the sandbox's record. */

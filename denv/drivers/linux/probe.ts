@@ -5,8 +5,8 @@ import type { Target } from '../../../contracts/denv';
 import type { SandboxDriver } from '../driver';
 import type { Cgroups } from './cgroups';
 import { whyNoMemoryFork } from './memory-fork';
-import { sleep } from './processes';
-import type { Layout } from './layout';
+import { sleep } from '../host/processes';
+import type { Layout } from '../host/layout';
 
 const image = { kind: 'host' } as const;
 const caps = { cpus: 0.5, memoryMb: 64, pids: 32 };

@@ -9,9 +9,9 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import type { ImageSource } from '../driver';
-import type { Layout } from './layout';
-import { isAlive, readOrNull } from './processes';
-import type { ProcessIdentity } from './processes';
+import type { Layout } from '../host/layout';
+import { isAlive, readOrNull } from '../host/processes';
+import type { ProcessIdentity } from '../host/processes';
 
 /** What a new process must know of a sandbox beyond its tree and cgroup. */
 export interface SandboxRecord {

@@ -2,8 +2,8 @@ import { spawn } from 'node:child_process';
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import { DenvError } from '../../errors';
-import type { Layout } from './layout';
-import { readOrNull } from './processes';
+import type { Layout } from '../host/layout';
+import { readOrNull } from '../host/processes';
 
 /** Options of every runc call: its state is in the runtime directory, its errors go to a file as JSON lines. */
 export const runcArgs = (layout: Layout, log: string): string[] => [

@@ -5,11 +5,11 @@ import { DenvError } from '../../errors';
 import type { SandboxLiveness, SandboxSpec } from '../driver';
 import type { Cgroups } from './cgroups';
 import { requireSpace } from './data-fs';
-import type { HelperClient } from './helper-client';
-import { checkId } from './layout';
-import type { Layout } from './layout';
+import type { HelperClient } from '../host/helper-client';
+import { checkId } from '../host/layout';
+import type { Layout } from '../host/layout';
 import { sandboxConfig } from './oci';
-import { bootId, identify } from './processes';
+import { bootId, identify } from '../host/processes';
 import type { Records } from './records';
 import { forgetContainer, startDetached } from './runc';
 

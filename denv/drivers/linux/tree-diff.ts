@@ -3,8 +3,8 @@ import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { DenvError } from '../../errors';
 import type { TreeDiff } from '../driver';
-import { findPython } from './helper-client';
-import { run } from './processes';
+import { findPython } from '../host/helper-client';
+import { run } from '../host/processes';
 
 const script = path.join(__dirname, 'treediff.py');
 const limitS = 120;

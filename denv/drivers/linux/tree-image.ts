@@ -5,7 +5,7 @@ import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { DenvError } from '../../errors';
 import type { ImageSource } from '../driver';
-import { readOrNull, run } from './processes';
+import { readOrNull, run } from '../host/processes';
 import { makeDirIn, resolveInRoot } from './rooted-paths';
 
 /** Images from a directory or a tar archive on the host. */

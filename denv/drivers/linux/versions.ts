@@ -3,8 +3,8 @@ import path from 'node:path';
 import { DenvError } from '../../errors';
 import type { SnapshotTimings } from '../driver';
 import { requireSpace } from './data-fs';
-import { HelperError } from './helper-socket';
-import { checkId } from './layout';
+import { HelperError } from '../host/helper-socket';
+import { checkId } from '../host/layout';
 import type { HostParts, Sandboxes } from './sandboxes';
 
 /** Frozen trees: read-only snapshots of sandboxes. One that exists is whole, as the kernel makes it in one step. */

@@ -4,7 +4,7 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
-  readdirSync,
+  globSync,
   readFileSync,
   rmdirSync,
   rmSync,
@@ -16,8 +16,8 @@ import { build } from 'esbuild';
 import type { ExecHandle } from '../../../denv/drivers/driver';
 import { createCgroups } from '../../../denv/drivers/linux/cgroups';
 import { createLinuxDriver } from '../../../denv/drivers/linux/driver';
-import { layoutOf } from '../../../denv/drivers/linux/layout';
-import { argumentsOf } from '../../../denv/drivers/linux/processes';
+import { layoutOf } from '../../../denv/drivers/host/layout';
+import { argumentsOf } from '../../../denv/drivers/host/processes';
 import { actionsOn, followUntil } from '../driver-suite';
 
 /** The process that started everything is killed with SIGKILL; another one takes over with nothing but the data directory. */
@@ -33,9 +33,9 @@ beforeAll(async () => {
   const outfile = path.join(dir, 'starter.cjs');
   const entryPoints = [path.join(__dirname, 'exec-starter.ts')];
   await build({ entryPoints, outfile, bundle: true, platform: 'node', logLevel: 'error' });
-  const sources = path.resolve(__dirname, '../../../denv/drivers/linux');
-  for (const name of readdirSync(sources).filter((file) => file.endsWith('.py'))) {
-    copyFileSync(path.join(sources, name), path.join(dir, name));
+  const sources = path.resolve(__dirname, '../../../denv/drivers');
+  for (const name of globSync('**/*.py', { cwd: sources })) {
+    copyFileSync(path.join(sources, name), path.join(dir, path.basename(name)));
   }
 });
 
@@ -147,7 +147,7 @@ test('a base that was left half made is swept away', async () => {
 
   await driver.open();
 
-  expect(readdirSync(layout.bases)).not.toContain('.tmp-half');
+  expect(globSync(layout.bases)).not.toContain('.tmp-half');
   rmdirSync(path.join(layout.bases, '.keep'));
   await driver.close();
 });
@@ -163,7 +163,7 @@ test('a disk with less than 1 GB free is refused, with nothing half made', async
       code: 'disk_full',
       message: `${small} has 512 MB free; 1024 MB are needed before anything new is made`,
     });
-    expect(readdirSync(small)).toEqual(['fs']);
+    expect(globSync(small)).toEqual(['fs']);
     expect(existsSync(layoutOf(small).runtimeDir)).toBe(false);
   } finally {
     execFileSync('umount', [small]);
@@ -186,7 +186,7 @@ test('shutdown leaves no process, mount, loop device, cgroup or runtime director
     '0\n',
   );
   expect(seen(`find /sys/fs/cgroup -type d -path '*${layout.cgroup}*'`)).toBe('');
-  const processes = readdirSync('/proc')
+  const processes = globSync('/proc')
     .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
     .map((pid) => argumentsOf(Number(pid)).join(' '));
   expect(processes.filter((words) => words.includes(dataDir) || words.includes(hash))).toEqual([]);

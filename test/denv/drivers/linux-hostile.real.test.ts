@@ -14,7 +14,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import type { SandboxDriver } from '../../../denv/drivers/driver';
 import { createLinuxDriver } from '../../../denv/drivers/linux/driver';
-import { layoutOf } from '../../../denv/drivers/linux/layout';
+import { layoutOf } from '../../../denv/drivers/host/layout';
 import { actionsOn, archiveOf, followUntil, newId, tarOf } from '../driver-suite';
 import type { Actions } from '../driver-suite';
 

@@ -201,7 +201,7 @@ print(json.dumps({'outcomes': outcomes, 'left': sorted(os.listdir(root))}))
       run('truncate', '-s', '300M', path.join(disk, 'image'));
       run('mkfs.btrfs', '-q', '-d', 'single', '-m', 'single', path.join(disk, 'image'));
       run('mount', '-o', 'loop,noatime', path.join(disk, 'image'), mount);
-      const sources = path.resolve(__dirname, '../../../denv/drivers/linux');
+      const sources = path.resolve(__dirname, '../../../denv/drivers/host');
 
       const found = JSON.parse(run('/usr/bin/python3', '-B', '-c', program, sources, mount));
 

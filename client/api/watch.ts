@@ -1,0 +1,108 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { WorkflowNotFoundError } from '@temporalio/client';
+import type { BatchReport } from '../../contracts/batch';
+import type { Failure, RolloutResult } from '../../contracts/rollout';
+import type { RolloutRow } from '../../stores/ledger';
+import type { Rollouts } from './connect';
+import { UserError } from '../errors';
+import { reportOf } from '../reports/table';
+import { batchProgress, batchWorkflowId, handle } from './rollouts';
+
+export interface WatchEvents {
+  /** A rollout has a result. `ended` counts those so far, this one included. */
+  onResult(result: RolloutResult, counts: { ended: number; declared: number }): void;
+  /** Nothing has ended for a while. `running` is null when no worker answers. */
+  onQuiet(counts: { running: number | null; ended: number; declared: number }): void;
+}
+
+const pollMs = 500;
+const quietMs = 15_000;
+
+/**
+ * Follows a batch until all its rollouts have a result, or its workflow has ended. Only reads, so watching twice or not at
+ * all changes nothing.
+ * @throws UserError when there is no such batch
+ */
+export async function watchBatch(
+  rollouts: Rollouts,
+  batchId: string,
+  events: WatchEvents,
+): Promise<BatchReport> {
+  if (!(await rollouts.ledger.batch(batchId))) {
+    throw new UserError(`there is no batch ${batchId}; see: rollouts list`);
+  }
+  const told = new Set<string>();
+  let lastNews = Date.now();
+  for (;;) {
+    // Asked before the results are read: what a batch that has ended recorded is then all there.
+    const over = await batchIsOver(rollouts, batchId);
+    const rows = await declaredRows(rollouts, batchId);
+    const ended = rows.filter(({ result }) => result !== null).length;
+    for (const { result } of rows) {
+      if (!result || told.has(result.rolloutId)) continue;
+      told.add(result.rolloutId);
+      events.onResult(result, { ended: told.size, declared: rows.length });
+      lastNews = Date.now();
+    }
+    if (over || ended === rows.length) return batchReport(rollouts, batchId);
+    if (Date.now() - lastNews > quietMs) {
+      const running = await runningNow(rollouts, batchId);
+      events.onQuiet({ running, ended, declared: rows.length });
+      lastNews = Date.now();
+    }
+    await sleep(pollMs);
+  }
+}
+
+async function runningNow(rollouts: Rollouts, batchId: string): Promise<number | null> {
+  try {
+    const asked = () => batchProgress(rollouts, batchId);
+    const progress = await rollouts.temporal.withDeadline(Date.now() + 5000, asked);
+    return progress?.running ?? 0;
+  } catch {
+    return null;
+  }
+}
+
+/** What a batch has come to so far. */
+export async function batchReport(rollouts: Rollouts, batchId: string): Promise<BatchReport> {
+  const rows = await declaredRows(rollouts, batchId);
+  const cancelled = await wasCancelled(rollouts, batchId);
+  return reportOf(batchId, rows, () => withoutResult(cancelled));
+}
+
+/** Continuations belong to a batch too, and are not what it declared. */
+async function declaredRows(rollouts: Rollouts, batchId: string): Promise<RolloutRow[]> {
+  const rows = await rollouts.ledger.rollouts({ batchId });
+  return rows.filter(({ parentRolloutId }) => parentRolloutId === null);
+}
+
+function withoutResult(cancelled: boolean): Failure {
+  return cancelled
+    ? { class: 'cancelled', type: 'Cancelled', stage: 'create', message: 'the batch was cancelled' }
+    : {
+        class: 'infra',
+        type: 'NoResult',
+        stage: 'create',
+        message: 'it has no result; see: rollouts doctor',
+      };
+}
+
+async function batchIsOver(rollouts: Rollouts, batchId: string): Promise<boolean> {
+  return (await batchStatus(rollouts, batchId)) !== 'RUNNING';
+}
+
+async function wasCancelled(rollouts: Rollouts, batchId: string): Promise<boolean> {
+  return (await batchStatus(rollouts, batchId)) === 'CANCELLED';
+}
+
+/** Temporal's word for it; `GONE` when it no longer knows the batch. */
+async function batchStatus(rollouts: Rollouts, batchId: string): Promise<string> {
+  try {
+    const described = await handle(rollouts, batchWorkflowId(batchId)).describe();
+    return described.status.name;
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return 'GONE';
+    throw error;
+  }
+}

@@ -1,0 +1,60 @@
+import type { ExplorationResult } from '../../contracts/rollout';
+import { formatReward, tableLines } from './table';
+import { shortId } from './tree';
+
+/** An exploration as a person reads it: what each continuation came to, and what each step was worth. */
+export function explorationLines(rootId: string, result: ExplorationResult): string[] {
+  const { best, rollouts, scored } = result;
+  const worth = best
+    ? `best reward ${formatReward(best.reward)}, ${best.rolloutId}`
+    : 'no continuation was scored';
+  const of = `${scored}/${rollouts.length} scored, ${result.modelCalls} model calls`;
+  return [
+    ...continuationTable(rootId, result),
+    ...valueTable(result),
+    '',
+    `${worth}; ${of}; ${endWords(result.ended)}`,
+    `look closer: rollouts tree ${rootId}`,
+  ];
+}
+
+/** As many as a person looks through; the tree has them all. */
+const shown = 60;
+
+function continuationTable(rootId: string, { rollouts }: ExplorationResult): string[] {
+  const rows = rollouts
+    .slice(0, shown)
+    .map(({ rolloutId, parentRolloutId, step, outcome, reward }) => [
+      shortId(rootId, rolloutId),
+      `${parentRolloutId === null || parentRolloutId === rootId ? '' : `${shortId(rootId, parentRolloutId)} `}step ${step ?? '-'}`,
+      outcome,
+      reward === null ? '-' : formatReward(reward),
+    ]);
+  const table = tableLines(['continuation', 'from before', 'outcome', 'reward'], rows);
+  const left = rollouts.length - rows.length;
+  return left > 0 ? [...table, `and ${left} more`] : table;
+}
+
+function valueTable({ values }: ExplorationResult): string[] {
+  if (values.length === 0) return [];
+  const rows = values.map(({ step, value, visits, scored }) => [
+    String(step),
+    value === null ? '-' : formatReward(value),
+    String(visits),
+    String(scored),
+  ]);
+  return ['', ...tableLines(['before step', 'value', 'visits', 'scored'], rows)];
+}
+
+function endWords(ended: ExplorationResult['ended']): string {
+  switch (ended) {
+    case 'done':
+      return 'the strategy wanted no more';
+    case 'stop_reward':
+      return 'stopped by a reward';
+    case 'limit':
+      return 'stopped by a limit';
+    case 'cancelled':
+      return 'cancelled';
+  }
+}

@@ -1,0 +1,93 @@
+import { randomUUID } from 'node:crypto';
+import { attach } from './attach';
+import type { DenvPlace, Rollouts } from '../api/connect';
+import { UserError } from '../errors';
+import { versionAt } from '../api/fork-points';
+import { standingOf } from '../api/rollout-status';
+import type { Terminal } from './terminal';
+
+export interface ShellRequest {
+  rolloutId: string;
+  /** Before this step; left out, what was judged, or the newest checkpoint of a rollout that runs. */
+  step?: number;
+  /** Left out: a shell. */
+  argv?: string[];
+  /** Ends it early; the fork is deleted all the same. */
+  stop: AbortSignal;
+}
+
+/** The fork outlives whoever is killed without a word by no more than this. */
+const leaseS = 60;
+
+const shell = ['sh', '-c', 'if command -v bash >/dev/null; then exec bash; else exec sh; fi'];
+
+/** The version that a shell opens in. @throws UserError when there is none */
+export async function versionFor(
+  rollouts: Rollouts,
+  { rolloutId, step }: ShellRequest,
+): Promise<string> {
+  const standing = await standingOf(rollouts, rolloutId);
+  if (step !== undefined) return versionAt(rollouts, standing, step);
+  const result = (await rollouts.ledger.rollout(rolloutId))?.result;
+  const judged = result?.verdicts.findLast(({ of }) => of === 'submission')?.version;
+  const version = judged || standing.checkpoints.at(-1)?.version;
+  if (version) return version;
+  throw new UserError(
+    `${rolloutId} has no version to open: it took no checkpoint, and nothing of it was judged`,
+  );
+}
+
+/**
+ * Runs a command in a fork of a version, on the streams of a terminal, and deletes the fork on every way out.
+ * @returns the command's exit code; null when it was killed
+ * @throws DenvError when the version is gone, or the command cannot be started
+ */
+export async function runInFork(
+  rollouts: Pick<Rollouts, 'denv'>,
+  place: DenvPlace,
+  terminal: Terminal,
+  { rolloutId, argv, stop, version }: ShellRequest & { version: string },
+): Promise<{ exitCode: number | null }> {
+  const { denv } = rollouts;
+  const key = `shell/${randomUUID()}`;
+  // No owner: it belongs to whoever holds this stream, and to its lease when nobody does.
+  const labels = { shellOf: rolloutId };
+  const { children } = await denv.forkVersion(version, { labels, leaseS }, { key });
+  const [child] = children;
+  if (!child || 'error' in child) {
+    throw new UserError(`${version} cannot be forked: ${child?.error.message ?? 'no child'}`);
+  }
+  try {
+    return await run(place, child.sandbox.id, terminal, argv ?? shell, stop);
+  } finally {
+    await denv.deleteSandbox(child.sandbox.id);
+  }
+}
+
+async function run(
+  place: DenvPlace,
+  sandboxId: string,
+  terminal: Terminal,
+  argv: string[],
+  stop: AbortSignal,
+): Promise<{ exitCode: number | null }> {
+  if (stop.aborted) return { exitCode: null };
+  const { tty } = terminal;
+  const start = tty ? { argv, tty, env: { TERM: process.env['TERM'] ?? 'xterm' } } : { argv };
+  const attached = await attach(place, sandboxId, start, terminal.outputs);
+  const stopFeeding = terminal.feed(attached);
+  try {
+    return await Promise.race([attached.ended, stopped(stop)]);
+  } finally {
+    stopFeeding();
+    attached.close();
+  }
+}
+
+function stopped(stop: AbortSignal): Promise<{ exitCode: null }> {
+  return new Promise((resolve) => {
+    const end = (): void => resolve({ exitCode: null });
+    if (stop.aborted) end();
+    else stop.addEventListener('abort', end, { once: true });
+  });
+}

@@ -1,0 +1,147 @@
+import type { TrajectoryEntry } from '../../contracts/trajectory';
+import type { Records } from '../api/connect';
+import { currentResult } from '../../rollouts/verdicts';
+import { UserError } from '../errors';
+import type {
+  TokenSegment,
+  TrainingLeaf,
+  TrainingLine,
+  TrainingMessage,
+  TrainingNode,
+} from './schema';
+import { tokenSegments } from './tokens';
+import { replyOf, trainingTree } from './tree';
+import type { EndedRow, TrainingLink } from './tree';
+import { meanOf, rolloutsOf, treeOf } from '../api/tree';
+
+export interface TrainingExport {
+  lines: TrainingLine[];
+  nodes: number;
+  leaves: number;
+  /** Rollouts that have no result yet, and are not in it. */
+  running: number;
+}
+
+type Store = Pick<Records, 'ledger' | 'blobs'>;
+
+/**
+ * A rollout with all that came of it, or a whole batch, for training.
+ * @throws UserError when there is neither of that name
+ */
+export async function exportTraining(
+  { ledger, blobs }: Store,
+  id: string,
+): Promise<TrainingExport> {
+  const rows = await rowsOf({ ledger, blobs }, id);
+  const ended = rows.flatMap((row): EndedRow[] => {
+    const result = currentResult(row);
+    return result ? [{ ...row, result }] : [];
+  });
+  const { links, endOf } = await trainingTree(blobs, ended);
+  const tokens = tokenSegments(links);
+  const nodes = links.flatMap((link): TrainingLine[] => [
+    nodeOf(link, tokens.get(link)),
+    ...link.ends.map((row) => leafOf(row, link, tokens)),
+  ]);
+  const stepless = ended.filter(({ rolloutId }) => endOf.get(rolloutId) === null);
+  const lines = [...nodes, ...stepless.map((row) => leafOf(row, null, tokens))];
+  return {
+    lines,
+    nodes: links.length,
+    leaves: ended.length,
+    running: rows.length - ended.length,
+  };
+}
+
+async function rowsOf({ ledger, blobs }: Store, id: string) {
+  if (await ledger.batch(id)) return ledger.rollouts({ batchId: id });
+  const row = await ledger.rollout(id);
+  if (!row) throw new UserError(`there is no rollout or batch ${id}; see: rollouts list`);
+  const below = new Set(rolloutsOf(await treeOf({ ledger, blobs }, id)).map((r) => r.rolloutId));
+  const rows = await ledger.rollouts({ batchId: row.batchId });
+  return rows.filter(({ rolloutId }) => below.has(rolloutId));
+}
+
+function nodeOf(link: TrainingLink, tokens: TokenSegment[] | undefined): TrainingNode {
+  const value = valueOf(link);
+  const reply = link.entries.find((entry) => entry.type === 'reply');
+  return {
+    node: link.id,
+    parent: link.parent?.id ?? null,
+    taskId: link.taskId,
+    step: reply?.step ?? null,
+    model: reply?.reply.model ?? null,
+    visits: link.leaves.length,
+    value,
+    advantage: value === null ? null : value - (groupMean(link) ?? value),
+    messages: link.entries.flatMap(messageOf),
+    ...(tokens ? { tokens } : {}),
+  };
+}
+
+function valueOf({ leaves }: TrainingLink): number | null {
+  return meanOf(leaves.flatMap(({ result: { reward } }) => (reward === null ? [] : [reward])));
+}
+
+function groupMean({ parent }: TrainingLink): number | null {
+  return meanOf((parent?.children ?? []).map(valueOf).filter((value) => value !== null));
+}
+
+function leafOf(
+  row: EndedRow,
+  end: TrainingLink | null,
+  tokens: Map<TrainingLink, TokenSegment[]>,
+): TrainingLeaf {
+  const { rolloutId, taskId, result, parentRolloutId, parentStep } = row;
+  const from =
+    parentRolloutId === null || parentStep === null
+      ? null
+      : { leaf: parentRolloutId, step: parentStep };
+  return {
+    leaf: rolloutId,
+    node: end?.id ?? null,
+    taskId,
+    reward: result.reward,
+    rewards: result.rewards,
+    stopReason: result.stopReason,
+    from,
+    tokenIds: tokenIdsOf(end, tokens),
+  };
+}
+
+function tokenIdsOf(
+  end: TrainingLink | null,
+  tokens: Map<TrainingLink, TokenSegment[]>,
+): TrainingLeaf['tokenIds'] {
+  const path: TrainingLink[] = [];
+  for (let link = end; link; link = link.parent) if (replyOf(link)) path.push(link);
+  const answered = path.filter((link) => tokens.get(link)?.some(({ of }) => of === 'answer'));
+  if (answered.length === 0) return 'none';
+  const restarts = path.some((link) => tokens.get(link)?.some((segment) => segment.restarts));
+  return restarts || answered.length < path.length ? 'broken' : 'whole';
+}
+
+/** An entry as a message. A world that was put back is none: for the agent nothing happened. */
+function messageOf(entry: TrajectoryEntry): TrainingMessage[] {
+  switch (entry.type) {
+    case 'system':
+      return [{ role: 'system', content: entry.text }];
+    case 'prompt':
+      if (entry.role === 'assistant') {
+        return [{ role: 'assistant', content: entry.text, toolCalls: [] }];
+      }
+      return [
+        { role: 'user', content: [{ type: 'text', text: entry.text }, ...(entry.images ?? [])] },
+      ];
+    case 'person':
+      return [{ role: 'user', content: [{ type: 'text', text: entry.text }] }];
+    case 'reply':
+      return [{ role: 'assistant', content: entry.reply.text, toolCalls: entry.reply.toolCalls }];
+    case 'observation': {
+      const { toolCallId, name, isError, content } = entry.observation;
+      return [{ role: 'tool', toolCallId, name, isError, content }];
+    }
+    case 'restored':
+      return [];
+  }
+}

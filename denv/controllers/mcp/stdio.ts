@@ -1,0 +1,96 @@
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import { type JSONRPCMessage, JSONRPCMessageSchema } from '@modelcontextprotocol/sdk/types.js';
+import type { ExecHandle } from '../../drivers/driver';
+import type { ControllerConnection } from '../controller';
+import { JsonRpcPeer } from './json-rpc';
+import { initialize } from './handshake';
+
+/**
+ * MCP over the stdin and stdout of a process that the driver holds outside this server: output is followed in its log, so a
+ * later server process finds the answers that came in between.
+ */
+export async function connectMcpStdio(options: {
+  handle: ExecHandle;
+  timeoutS: number;
+  signal: AbortSignal;
+}): Promise<ControllerConnection> {
+  const transport = new StdioTransport(options.handle);
+  const peer = new JsonRpcPeer(transport);
+  const protocolVersion = await initialize(peer, options.timeoutS, options.signal);
+  await peer.notify('notifications/initialized');
+  return connectionOver(peer, transport, protocolVersion);
+}
+
+/** Goes on with a process that was initialized by an earlier server process. */
+export function resumeMcpStdio(handle: ExecHandle, protocolVersion: string): ControllerConnection {
+  const transport = new StdioTransport(handle);
+  return connectionOver(new JsonRpcPeer(transport), transport, protocolVersion);
+}
+
+function connectionOver(
+  peer: JsonRpcPeer,
+  transport: StdioTransport,
+  protocolVersion: string,
+): ControllerConnection {
+  return {
+    call: (call) => peer.request(call),
+    awaitAnswer: (call) => peer.claim(call),
+    state: () => ({ sessionId: null, protocolVersion }),
+    close: () => {
+      peer.fail('the connection to the controller was closed');
+      transport.stop();
+    },
+  };
+}
+
+class StdioTransport implements Transport {
+  onmessage?: (message: JSONRPCMessage) => void;
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+  private rest: Buffer[] = [];
+  /** Lets go of the log; the process goes on. */
+  readonly stop: () => void;
+
+  constructor(private readonly handle: ExecHandle) {
+    // From its start: an answer that came while no server ran is in there. The first data comes in a later tick, when the
+    // peer has set its handlers.
+    this.stop = handle.follow(0, (data) => this.receive(data));
+  }
+
+  start(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  async send(message: JSONRPCMessage): Promise<void> {
+    await this.handle.write(Buffer.from(`${JSON.stringify(message)}\n`));
+  }
+
+  close(): Promise<void> {
+    this.stop();
+    this.onclose?.();
+    return Promise.resolve();
+  }
+
+  private receive(data: Buffer): void {
+    let start = 0;
+    for (let end = data.indexOf(10); end >= 0; end = data.indexOf(10, start)) {
+      const line = Buffer.concat([...this.rest, data.subarray(start, end)]);
+      this.rest = [];
+      start = end + 1;
+      this.receiveLine(line.toString('utf8'));
+    }
+    if (start < data.length) this.rest.push(Buffer.from(data.subarray(start)));
+  }
+
+  /** Lines that are no message are a controller's own chatter on stdout: passed over, as MCP clients do. */
+  private receiveLine(line: string): void {
+    let value: unknown;
+    try {
+      value = JSON.parse(line);
+    } catch {
+      return;
+    }
+    const message = JSONRPCMessageSchema.safeParse(value);
+    if (message.success) this.onmessage?.(message.data);
+  }
+}

@@ -1,0 +1,66 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { CancelledFailure } from '@temporalio/activity';
+import { activity, held } from '../../../activities/support/heartbeat';
+import { FakeDenv } from '../../fakes/fake-denv';
+import { environmentOf } from '../bench';
+
+/** Runs a command that never ends and lets go of it in one of Temporal's ways. */
+async function letGo(details: object) {
+  const denv = new FakeDenv();
+  denv.handlers.exec = async (_request, { hang }) => {
+    await hang();
+    throw new Error('unreachable');
+  };
+  const { id } = await denv.client.createSandbox({ image: 'host' }, { key: 'k/create' });
+  const environment = environmentOf();
+  const key = 'k/exec';
+  const effect = activity((_input: void, signal: AbortSignal) =>
+    held(denv.client, null, key, () => denv.client.exec(id, { argv: ['sleep'] }, { key, signal })),
+  );
+  const outcome = environment.run(effect).catch((error: unknown) => error);
+  await denv.began('k/exec');
+  environment.cancel('CANCELLED' as never, details as never);
+  return { error: await outcome, denv };
+}
+
+describe('an activity that waits', () => {
+  test('cancels the operation when the rollout is cancelled', async () => {
+    const { error, denv } = await letGo({ cancelRequested: true });
+
+    expect(error).toBeInstanceOf(CancelledFailure);
+    expect(denv.cancelled).toEqual(['k/exec']);
+  });
+
+  test.each([['workerShutdown'], ['timedOut'], ['notFound']])(
+    'merely lets go of it on %s',
+    async (why) => {
+      const { error, denv } = await letGo({ [why]: true });
+
+      expect(error).toMatchObject({ type: 'WorkerShutdown', nonRetryable: false });
+      expect(denv.cancelled).toEqual([]);
+    },
+  );
+
+  test('heartbeats while it waits', async () => {
+    const environment = environmentOf();
+    let beats = 0;
+    environment.on('heartbeat', () => (beats += 1));
+
+    await environment.run(activity((_input: void) => sleep(1700)));
+
+    expect(beats).toBe(1);
+  });
+
+  test('renews the lease of its sandbox while it waits', async () => {
+    const denv = new FakeDenv();
+    const { id } = await denv.client.createSandbox({ image: 'host' }, { key: 'k' });
+    const environment = environmentOf();
+    const effect = activity((_input: void) =>
+      held(denv.client, { sandboxId: id, leaseS: 0.3 }, 'k', () => sleep(250)),
+    );
+
+    await environment.run(effect);
+
+    expect(denv.effectsOf('renew')).toEqual([id, id]);
+  });
+});
