@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import type { TrajectoryEntry } from '../contracts/trajectory';
 import { DenvError } from '../denv/errors';
+import type { Tool } from './support/agent-context';
 import { activity, held } from './support/heartbeat';
 import type { Parts } from './support/parts';
-import type { Tool } from './tools';
 import { replyOf } from './trajectory';
 
 export const checkpointTool = 'checkpoint';

@@ -1,33 +1,13 @@
 import { z } from 'zod';
-import { ModelChoice } from '../contracts/rollout';
+import type { ModelChoice } from '../contracts/rollout';
 import type { DenvClient } from '../denv/client';
 import { DenvError } from '../denv/errors';
 import { withCheckpointTools } from './checkpoint-tools';
+import { type AgentContext, Tool } from './support/agent-context';
 import { activity, held } from './support/heartbeat';
 import type { Parts } from './support/parts';
 
-/** A tool as its controller lists it. */
-export const Tool = z.looseObject({
-  name: z.string(),
-  description: z.string().optional(),
-  inputSchema: z.record(z.string(), z.unknown()),
-  annotations: z.looseObject({ readOnlyHint: z.boolean().optional() }).optional(),
-});
-export type Tool = z.infer<typeof Tool>;
-
 const ToolPage = z.looseObject({ tools: z.array(Tool), nextCursor: z.string().optional() });
-
-/** What stays the same for every model call of an attempt: kept as one blob, so that no call repeats it in the history. */
-export const AgentContext = z.object({
-  taskRef: z.string(),
-  model: ModelChoice,
-  tools: z.array(Tool),
-  /** Blob ref of the Opening that a HUD environment gave; the task's own prompt where it is left out. */
-  promptRef: z.string().optional(),
-  /** Calls of `checkpoint` and `rollback` are ours: the sandbox never hears of them. */
-  checkpointTools: z.boolean().optional(),
-});
-export type AgentContext = z.infer<typeof AgentContext>;
 
 export interface ListToolsInput {
   key: string;

@@ -8,7 +8,7 @@ import { Opening } from './hud-prompt';
 import type { Parts } from '../support/parts';
 import { messagesOf } from './prompt';
 import { checkIds } from './token-ids';
-import { AgentContext } from '../tools';
+import { AgentContext } from '../support/agent-context';
 import { append, entriesOf, load } from '../trajectory';
 import type { PendingEntry } from '../trajectory';
 

@@ -1,5 +1,6 @@
 import type { ControllerConnection } from '../controllers/controller';
-import { connectHud, type HudConnection, resumeHud } from '../controllers/hud/connect';
+import { connectHud, resumeHud } from '../controllers/hud/connect';
+import type { HudConnection } from '../controllers/hud/connection';
 import { connectMcpHttp, resumeMcpHttp } from '../controllers/mcp/http';
 import { connectMcpStdio, resumeMcpStdio } from '../controllers/mcp/stdio';
 import type { ExecHandle, SandboxDriver } from '../drivers/driver';

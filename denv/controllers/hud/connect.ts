@@ -1,22 +1,13 @@
 import type { Socket } from 'node:net';
-import type { HudEnvironment } from '../../../contracts/denv';
 import { DenvError } from '../../errors';
-import type { ControllerConnection } from '../controller';
 import { ChannelError } from './channel';
+import type { HudConnection } from './connection';
 import { openSession, resumeSession } from './dial';
 import { HudSession } from './session';
 
 export interface HudOptions {
   /** A TCP connection to the control port, inside the sandbox. */
   connect: () => Promise<Socket>;
-}
-
-/** HUD's control channel, with the tools of its capabilities behind `tools/list` and `tools/call`. */
-export interface HudConnection extends ControllerConnection {
-  /** What the environment said of itself. */
-  readonly environment: HudEnvironment;
-  /** Lets go without a word: the environment parks its task, and `resumeHud` goes on with it. `close` ends the task. */
-  release(): void;
 }
 
 /** How long an environment that was there may take to be reached again. */

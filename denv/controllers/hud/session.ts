@@ -1,9 +1,9 @@
 import type { Socket } from 'node:net';
 import type { HudEnvironment } from '../../../contracts/denv';
 import { type CallAnswer, type ControllerCall, ControllerLost } from '../controller';
-import type { HudConnection } from './connect';
 import { toCapabilities } from './capabilities';
 import { ChannelError } from './channel';
+import type { HudConnection } from './connection';
 import { type OpenSession, unlessAborted } from './dial';
 import { HudFault } from './faults';
 import { HudLink } from './link';
@@ -37,7 +37,8 @@ export class HudSession implements HudConnection {
   }
 
   async call(call: ControllerCall): Promise<CallAnswer> {
-    if (this.closed) throw new ControllerLost('the environment was taken leave of', false);
+    if (this.closed)
+      throw new ControllerLost('the session with the HUD environment was closed', false);
     try {
       return await this.route(call);
     } catch (error) {
@@ -110,7 +111,8 @@ export class HudSession implements HudConnection {
       }
       if (error instanceof HudFault) {
         // Our own goodbye interrupts what is out.
-        if (this.closed) throw new ControllerLost('the environment was taken leave of', true);
+        if (this.closed)
+          throw new ControllerLost('the session with the HUD environment was closed', true);
         return this.run.cancelled ? cancelledAnswer : error.toAnswer();
       }
       if (error instanceof ChannelError && error.kind === 'protocol') {

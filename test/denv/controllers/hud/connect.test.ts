@@ -1,11 +1,8 @@
 import { createServer } from 'node:http';
 import { createServer as createTcpServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  connectHud,
-  type HudConnection,
-  resumeHud,
-} from '../../../../denv/controllers/hud/connect';
+import { connectHud, resumeHud } from '../../../../denv/controllers/hud/connect';
+import type { HudConnection } from '../../../../denv/controllers/hud/connection';
 import { dial, makeCall } from './environment';
 import { HELLO, type Peer, scriptedHud, type ScriptedHud } from './scripted-hud';
 

@@ -1,11 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  connectHud,
-  type HudConnection,
-  resumeHud,
-} from '../../../../denv/controllers/hud/connect';
+import { connectHud, resumeHud } from '../../../../denv/controllers/hud/connect';
+import type { HudConnection } from '../../../../denv/controllers/hud/connection';
 import { hudIsThere, makeCall, type ServedEnvironment, serveEnvironment } from './environment';
 
 const signal = new AbortController().signal;

@@ -2,7 +2,8 @@ import { createServer } from 'node:http';
 import { type AddressInfo, connect as connectTcp } from 'node:net';
 import { Server as SshServer, utils } from 'ssh2';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { connectHud, type HudConnection } from '../../../../denv/controllers/hud/connect';
+import { connectHud } from '../../../../denv/controllers/hud/connect';
+import type { HudConnection } from '../../../../denv/controllers/hud/connection';
 import { makeCall } from './environment';
 import { HELLO, scriptedHud, type ScriptedHud } from './scripted-hud';
 
