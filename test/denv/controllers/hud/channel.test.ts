@@ -84,7 +84,7 @@ describe('HudChannel', () => {
 
     expect(server?.frames[0]?.params['s']).toHaveLength(sent.length);
     expect('result' in reply && reply.result['s'] === 'é'.repeat(8_388_580)).toBe(true);
-  });
+  }, 60_000);
 
   it('sends no frame past the limit, and goes on', async () => {
     const channel = await open({ ask: (peer) => peer.reply({}) });
