@@ -8,7 +8,7 @@ import type { Rollouts } from './connect';
 import { editObservation } from '../../rollouts/trajectory/edits';
 import { UsageError } from '../errors';
 import { inputName } from '../../rollouts/inputs';
-import { recordedBefore, replayBase } from '../../rollouts/continuation/replay-source';
+import { recordedBefore, replayBase } from './replay-source';
 import { startRollout, takeCheckpoint } from './rollouts';
 import { forkPointAt } from './fork-points';
 import type { ForkPoint } from './fork-points';

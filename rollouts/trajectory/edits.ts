@@ -1,6 +1,6 @@
 import type { TrajectoryEntry } from '../../contracts/trajectory';
 import type { BlobStore } from '../../stores/blobs';
-import { UsageError } from '../../client/errors';
+import { RolloutError } from '../errors';
 import { addLink, entriesOf, readLinks } from './chain';
 
 type ObservationEntry = Extract<TrajectoryEntry, { type: 'observation' }>;
@@ -20,7 +20,7 @@ export interface EditedObservation {
  * are made anew.
  * @param call  `STEP.N`, the n-th call of a step; or the id of a tool call where no other call has it
  * @returns the new head
- * @throws UsageError when there is no such call, or several
+ * @throws RolloutError invalid_request when there is no such call, or several
  */
 export async function editObservation(
   blobs: BlobStore,
@@ -63,14 +63,16 @@ function find(entries: TrajectoryEntry[], call: string): ObservationEntry {
   if (match && matches.length === 1) return match[1];
   if (match) {
     const which = matches.map(([number]) => number).join(', ');
-    throw new UsageError(
+    throw new RolloutError(
+      'invalid_request',
       `--edit-observation ${call}: several calls have that id; say which by its number, one of ${which}`,
     );
   }
   const calls = [...known].map(
     ([number, { observation }]) => `${number} (${observation.name}, ${observation.toolCallId})`,
   );
-  throw new UsageError(
+  throw new RolloutError(
+    'invalid_request',
     calls.length === 0
       ? `--edit-observation ${call}: no call was made before that step`
       : `--edit-observation ${call}: no such call before that step; there are ${calls.slice(-20).join(', ')}`,

@@ -1,10 +1,16 @@
 import type { TrajectoryEntry } from '../../contracts/trajectory';
-import type { Rollouts } from '../../client/api/connect';
-import { editsBetween } from '../trajectory/edits';
-import { inputOf } from '../inputs';
-import { standingOf } from '../../client/api/rollout-status';
-import type { Standing } from '../../client/api/rollout-status';
-import { addLink, entriesOf, headBefore, isBefore, readLinks } from '../trajectory/chain';
+import type { Rollouts } from './connect';
+import { editsBetween } from '../../rollouts/trajectory/edits';
+import { inputOf } from '../../rollouts/inputs';
+import { standingOf } from './rollout-status';
+import type { Standing } from './rollout-status';
+import {
+  addLink,
+  entriesOf,
+  headBefore,
+  isBefore,
+  readLinks,
+} from '../../rollouts/trajectory/chain';
 
 /**
  * The transcript of a rollout before a step as its worlds gave it: where it or an ancestor was shown an edited observation, the
