@@ -1,4 +1,6 @@
 import { ApplicationFailure } from '@temporalio/activity';
+import { isFailureType } from '../contracts/failures';
+import type { FailureType } from '../contracts/failures';
 import { makeToolCall } from './calls';
 import type { CallToolInput, CallToolOutput } from './calls';
 import { toMs } from '../rollouts/documents';
@@ -33,7 +35,7 @@ export interface StepOutput extends ModelTurn {
 }
 
 export interface StepTrouble {
-  type: string;
+  type: FailureType;
   message: string;
   details: FailureDetails;
 }
@@ -111,7 +113,8 @@ function snapshotOf(checkpoint: StepInput['checkpoint']): 'before' | 'changed' |
 function troubleOf(error: unknown): StepTrouble | undefined {
   const failure = toFailure(error);
   if (!(failure instanceof ApplicationFailure) || failure.nonRetryable !== true) return undefined;
-  const { type, message, details } = failure;
-  // Its details are those that activities/failures.ts writes.
-  return { type: type ?? 'Unexpected', message, details: details?.[0] as FailureDetails };
+  const { message, details } = failure;
+  const type = isFailureType(failure.type) ? failure.type : 'Unexpected';
+  // toFailure wrote the details.
+  return { type, message, details: details?.[0] as FailureDetails };
 }

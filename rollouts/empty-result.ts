@@ -1,4 +1,5 @@
 import type { RolloutInput, RolloutResult } from '../contracts/rollout';
+import { newFailure } from '../contracts/failures';
 
 /** The result of a rollout whose workflow ended without one, as by a termination: what is not known is zero or empty. */
 export function lostResult(input: RolloutInput, why: string, now: Date): RolloutResult {
@@ -13,7 +14,7 @@ export function lostResult(input: RolloutInput, why: string, now: Date): Rollout
     outcome: 'unscored',
     reward: null,
     rewards: {},
-    failure: { class: 'infra', type: 'RolloutLost', stage: 'ended', message: why },
+    failure: newFailure('RolloutLost', 'ended', why),
     stopReason: null,
     steps: 0,
     attempts: [],

@@ -121,7 +121,7 @@ class Window {
     });
     if (page.length === 0) {
       const message = `${input.rolloutsRef} holds ${state.next} rollouts, not ${input.declared}`;
-      throw failed('InvalidRequest', message, { class: 'task', again: 'never' });
+      throw failed('InvalidRequest', message);
     }
     state.next += page.length;
     return page;

@@ -1,10 +1,12 @@
 import { ActivityFailure, ApplicationFailure, TimeoutFailure } from '@temporalio/workflow';
 import type { FailureDetails } from '../activities/support/failures';
+import { failureTable, isFailureType } from '../contracts/failures';
+import type { FailureType } from '../contracts/failures';
 import type { Failure, Stage } from '../contracts/rollout';
 
 /** A failure as the workflow sees it: what goes into the result, and what to do about it. */
 export interface Trouble {
-  failure: Failure;
+  failure: Failure & { type: FailureType };
   details: FailureDetails;
 }
 
@@ -15,29 +17,34 @@ export interface Trouble {
 export function troubleOf(error: unknown, stage: Stage): Trouble {
   const cause = error instanceof ActivityFailure ? error.cause : error;
   if (cause instanceof ApplicationFailure) {
-    const details = (cause.details?.[0] ?? defaultDetails) as FailureDetails; // written by activities/failures.ts
-    return troubleWith(cause.type ?? 'Unexpected', stage, cause.message, details);
+    // Temporal itself makes failures too, as for an activity that no worker knows: they have its types, and no details.
+    const type = isFailureType(cause.type) ? cause.type : 'Unexpected';
+    const details = cause.details?.[0] as FailureDetails | undefined; // activities/support/failures.ts wrote it
+    return troubleWith(type, stage, cause.message, details ?? usualDetails(type));
   }
   if (error instanceof ActivityFailure && cause instanceof TimeoutFailure) {
     const last = cause.cause instanceof Error ? `: ${cause.cause.message}` : '';
     const message = `${error.activityType} had no end in time (${cause.timeoutType})${last}`;
-    return troubleWith('DenvUnavailable', stage, message, defaultDetails);
+    return troubleWith('DenvUnavailable', stage, message, usualDetails('DenvUnavailable'));
   }
   throw error;
 }
 
-/** A failure that the workflow itself finds. */
+/** A failure that the workflow itself finds; `details` where they are not the usual ones of its type. */
 export const failed = (
-  type: string,
+  type: FailureType,
   message: string,
-  details: FailureDetails,
+  details: FailureDetails = usualDetails(type),
 ): ApplicationFailure =>
   ApplicationFailure.create({ type, message, nonRetryable: true, details: [details] });
 
-const defaultDetails: FailureDetails = { class: 'infra', again: 'attempt' };
+function usualDetails(type: FailureType): FailureDetails {
+  const { class: failureClass, again } = failureTable[type];
+  return { class: failureClass, again };
+}
 
 const troubleWith = (
-  type: string,
+  type: FailureType,
   stage: Stage,
   message: string,
   details: FailureDetails,

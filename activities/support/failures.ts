@@ -1,59 +1,12 @@
 import { ApplicationFailure, CancelledFailure } from '@temporalio/activity';
 import { StopEvidence } from '../../contracts/denv';
 import type { ErrorCode } from '../../contracts/denv';
+import { failureTable } from '../../contracts/failures';
+import type { FailureType } from '../../contracts/failures';
 import type { FailureClass } from '../../contracts/rollout';
 import { ContractMismatchError, DenvError } from '../../denv/errors';
 import { ModelError } from '../../models/model';
 import { BlobNotFoundError } from '../../stores/blobs';
-
-interface FailureRow {
-  class: FailureClass;
-  /** Asked again by Temporal, under the same key. */
-  retryable: boolean;
-  /** By what a rollout goes on when that did not help. */
-  again: 'attempt' | 'never';
-}
-
-const infra = { class: 'infra', again: 'attempt' } as const;
-const model = { class: 'model', again: 'never' } as const;
-const task = { class: 'task', again: 'never', retryable: false } as const;
-
-/** Every failure type: its class, whether the same key is asked again, and whether a new attempt follows. */
-export const failureTable = {
-  DenvUnavailable: { ...infra, retryable: true },
-  DenvRateLimited: { ...infra, retryable: true },
-  OverCapacity: { ...infra, retryable: true },
-  DiskFull: { ...infra, retryable: true },
-  StoreUnavailable: { ...infra, retryable: true },
-  BlobNotFound: { ...infra, retryable: false, again: 'never' },
-  Unauthorized: { ...infra, retryable: false, again: 'never' },
-  SandboxNotFound: { ...infra, retryable: false },
-  SandboxStopped: { ...infra, retryable: false },
-  OutcomeUnknown: { ...infra, retryable: false },
-  KeyConflict: { ...infra, retryable: false },
-  ContractMismatch: { ...infra, retryable: false },
-  WorkerShutdown: { ...infra, retryable: true },
-  /** An error that nobody foresaw. */
-  Unexpected: { ...infra, retryable: true },
-  /** A recorded tool call, made again in a new sandbox, was answered differently. */
-  ReplayDiverged: { ...infra, retryable: false, again: 'never' },
-  ControllerFailed: { class: 'controller', retryable: false, again: 'attempt' },
-  InvalidRequest: task,
-  /** What a task itself does before its agent begins: its set-up commands, the start of a HUD environment's task. */
-  SetupFailed: task,
-  ImageNotFound: task,
-  VersionNotFound: task,
-  CapabilityMissing: task,
-  ModelUnavailable: { ...model, retryable: true },
-  ModelRateLimited: { ...model, retryable: true },
-  ModelUnauthorized: { ...model, retryable: false },
-  ModelRequestInvalid: { ...model, retryable: false },
-  ModelRefused: { class: 'agent', retryable: false, again: 'never' },
-  ContextOverflow: { class: 'agent', retryable: false, again: 'never' },
-  /** Time was up while the model was asked. */
-  RunTimeout: { class: 'agent', retryable: false, again: 'never' },
-} as const satisfies Record<string, FailureRow>;
-export type FailureType = keyof typeof failureTable;
 
 /** A worker that shuts down lets go of what it waits for; the operation itself goes on. */
 export class WorkerLetGoError extends Error {

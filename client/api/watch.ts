@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { WorkflowNotFoundError } from '@temporalio/client';
 import type { BatchReport } from '../../contracts/batch';
 import type { Failure, RolloutResult } from '../../contracts/rollout';
+import { newFailure } from '../../contracts/failures';
 import type { RolloutRow } from '../../stores/ledger';
 import type { Rollouts } from './connect';
 import { UserError } from '../errors';
@@ -79,13 +80,8 @@ async function declaredRows(rollouts: Rollouts, batchId: string): Promise<Rollou
 
 function withoutResult(cancelled: boolean): Failure {
   return cancelled
-    ? { class: 'cancelled', type: 'Cancelled', stage: 'create', message: 'the batch was cancelled' }
-    : {
-        class: 'infra',
-        type: 'NoResult',
-        stage: 'create',
-        message: 'it has no result; see: rollouts doctor',
-      };
+    ? newFailure('Cancelled', 'create', 'the batch was cancelled')
+    : newFailure('NoResult', 'create', 'it has no result; see: rollouts doctor');
 }
 
 async function batchIsOver(rollouts: Rollouts, batchId: string): Promise<boolean> {

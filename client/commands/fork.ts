@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import type { RolloutSummary } from '../../contracts/batch';
-import type { Failure } from '../../contracts/rollout';
+import { newFailure } from '../../contracts/failures';
 import { ContinuationWay } from '../../contracts/task';
 import { connect } from '../api/connect';
 import type { Context } from '../context';
@@ -138,12 +138,7 @@ function forkLines(rollouts: RolloutSummary[]): string[] {
   ];
 }
 
-const noResult: Failure = {
-  class: 'infra',
-  type: 'NoResult',
-  stage: 'create',
-  message: 'it has no result; see: rollouts doctor',
-};
+const noResult = newFailure('NoResult', 'create', 'it has no result; see: rollouts doctor');
 
 /** `CALL=FILE`, where a file `-` is stdin. @throws UsageError */
 async function editsOf(args: string[]): Promise<{ call: string; text: string }[]> {

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { lostResult } from '../../rollouts/empty-result';
 import { BatchRollouts } from '../../contracts/batch';
 import { RolloutInput, RolloutResult } from '../../contracts/rollout';
+import { newFailure } from '../../contracts/failures';
 import type { RolloutRow } from '../../stores/ledger';
 import type { Rollouts } from '../api/connect';
 import { inputOf } from '../../rollouts/inputs';
@@ -144,12 +145,7 @@ function asCancelled(result: RolloutResult): RolloutResult {
   return {
     ...result,
     stopReason: 'cancelled',
-    failure: {
-      class: 'cancelled',
-      type: 'Cancelled',
-      stage: 'ended',
-      message: 'the rollout was cancelled',
-    },
+    failure: newFailure('Cancelled', 'ended', 'the rollout was cancelled'),
   };
 }
 

@@ -1,6 +1,7 @@
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { newFailure } from '../../contracts/failures';
 import { runCommandLine } from '../../client/command-line';
 import { settingsFrom } from '../../client/settings';
 import { createDirectoryBlobs } from '../../stores/directory-blobs';
@@ -171,12 +172,7 @@ describe('the command line, without a stack', () => {
       ],
     });
     const ledger = await openLedger(paths.ledger);
-    const failure = {
-      class: 'verifier' as const,
-      type: 'VerifierFailed',
-      stage: 'verify' as const,
-      message: 'crashed',
-    };
+    const failure = newFailure('VerifierFailed', 'verify', 'crashed');
     await ledger.recordResult(rolloutResult({ trajectory: head, verdicts: [] }));
     await ledger.recordResult(
       rolloutResult({ rolloutId: 'rollout/b/t/1', outcome: 'unscored', reward: null, failure }),

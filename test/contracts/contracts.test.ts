@@ -1,5 +1,6 @@
 import { CreateSandboxRequest, ErrorBody, ErrorCode, VerifierSpec } from '../../contracts/denv';
-import { RolloutInput } from '../../contracts/rollout';
+import { failureClasses, failureTable } from '../../contracts/failures';
+import { Failure, RolloutInput } from '../../contracts/rollout';
 import { Environment, TaskRow } from '../../contracts/task';
 import { errorTable } from '../../denv/errors';
 
@@ -74,5 +75,32 @@ describe('the task contract', () => {
     };
 
     expect(RolloutInput.parse(input).model).not.toHaveProperty('apiKey');
+  });
+});
+
+describe('the failure types', () => {
+  const failure = { class: 'infra', stage: 'loop', message: 'x' };
+
+  it('have rows of every class', () => {
+    const found = new Set(Object.values(failureTable).map((row) => row.class));
+
+    expect([...found].sort()).toEqual([...failureClasses].sort());
+  });
+
+  it.each(Object.keys(failureTable))('%s can be recorded', (type) => {
+    expect(Failure.parse({ ...failure, type })).toEqual({ ...failure, type });
+  });
+
+  it('of another release are read as they stand', () => {
+    const parsed = Failure.parse({ ...failure, type: 'SunFlare' });
+
+    expect(parsed).toEqual({ ...failure, type: 'SunFlare' });
+  });
+
+  it('do not compile where one of them is made by a name that no row has', () => {
+    // @ts-expect-error: a string is no failure type
+    const made: Failure = { class: 'infra', type: 'SunFlare', stage: 'loop', message: 'x' };
+
+    expect(made.type).toBe('SunFlare');
   });
 });

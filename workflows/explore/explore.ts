@@ -63,7 +63,7 @@ function strategyOf({ strategy: { name } }: ExplorationInput): Strategy {
   const strategy = Object.hasOwn(strategies, name) ? strategies[name] : undefined;
   if (strategy) return strategy;
   const message = `there is no strategy ${name}; there are ${Object.keys(strategies).join(', ')}`;
-  throw failed('InvalidRequest', message, { class: 'task', again: 'never' });
+  throw failed('InvalidRequest', message);
 }
 
 /** A lane is one continuation from its start until what became of it is known, or a group that was found running. */
@@ -272,7 +272,7 @@ function faultOf(error: unknown): Error {
 
 function notInTree({ strategy: { name } }: ExplorationInput, rolloutId: string): Error {
   const message = `strategy ${name} forks ${rolloutId}, which is not in the tree`;
-  return failed('InvalidRequest', message, { class: 'task', again: 'never' });
+  return failed('InvalidRequest', message);
 }
 
 const full = (): boolean => workflowInfo().continueAsNewSuggested;

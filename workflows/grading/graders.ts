@@ -2,6 +2,7 @@ import { isCancellation } from '@temporalio/workflow';
 import type { Grade } from '../../activities/support/grades';
 import type { GraderFacts } from '../../rollouts/task-facts';
 import type { Failure, GradeResult, RolloutInput } from '../../contracts/rollout';
+import { newFailure } from '../../contracts/failures';
 import { activitiesFor } from '../activity-options';
 import { troubleOf } from '../failures';
 import { gradeKey } from '../rollout/keys';
@@ -128,6 +129,6 @@ function failureOf(
 ): Failure {
   if (gone && stopReason === 'sandbox_lost' && agentFailure) return agentFailure;
   return gone
-    ? { class: 'agent', type: 'SandboxStopped', stage: 'verify', message: summary }
-    : { class: 'verifier', type: 'VerifierFailed', stage: 'verify', message: summary };
+    ? { ...newFailure('SandboxStopped', 'verify', summary), class: 'agent' }
+    : newFailure('VerifierFailed', 'verify', summary);
 }

@@ -1,6 +1,7 @@
 import { isCancellation, log } from '@temporalio/workflow';
 import type { GraderFacts } from '../../rollouts/task-facts';
 import type { RolloutInput, VerdictResult } from '../../contracts/rollout';
+import { newFailure } from '../../contracts/failures';
 import { activitiesFor } from '../activity-options';
 import { troubleOf } from '../failures';
 import { resultOf } from './graders';
@@ -69,7 +70,7 @@ export async function runVerifier(
   return {
     grader,
     result: resultOf(grader, { ...said, reward: zero ? 0 : null, rewards: {} }),
-    failure: { class: 'verifier', type: 'VerifierFailed', stage: 'verify', message: summary },
+    failure: newFailure('VerifierFailed', 'verify', summary),
     submissionCaused,
   };
 }

@@ -1,4 +1,5 @@
 import type { Failure, RolloutInput, StopReason } from '../../contracts/rollout';
+import { newFailure } from '../../contracts/failures';
 import { toMs } from './state';
 import type { RolloutState } from './state';
 
@@ -51,13 +52,12 @@ export const runEndsAtMs = ({ limits }: Limited, { readyAtMs }: RolloutState): n
 
 /** What a limit in time means for a rollout that is graded all the same; null for any other end. */
 export function timeoutFailure({ limits }: Limited, stopReason: StopReason): Failure | null {
-  const rest = { class: 'agent', stage: 'loop' } as const;
   if (stopReason === 'agent_timeout') {
     const message = `the agent's ${limits.agentTimeoutS ?? defaultAgentTimeoutS} s were over`;
-    return { ...rest, type: 'AgentTimeout', message };
+    return newFailure('AgentTimeout', 'loop', message);
   }
   if (stopReason !== 'run_timeout') return null;
-  return { ...rest, type: 'RunTimeout', message: `the run's ${limits.runTimeoutS} s were over` };
+  return newFailure('RunTimeout', 'loop', `the run's ${limits.runTimeoutS} s were over`);
 }
 
 /** Seconds for one answer of a model, and for its endpoint to be away. */

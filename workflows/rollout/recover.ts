@@ -28,23 +28,20 @@ export async function recover(
 ): Promise<Recovery> {
   const trouble = troubleOf(error, 'loop');
   const { hud } = worldOf(state).task;
-  switch (trouble.failure.type) {
-    case 'OutcomeUnknown':
-      if (hud) throw error;
-      return afterUnknown(input, state, work, { trouble, error });
-    case 'SandboxStopped':
-      return trouble.details.evidence?.by === 'outside'
-        ? afterHostLoss(input, state, work, { trouble, error })
-        : lost(state, trouble);
-    case 'SandboxNotFound':
-      return afterHostLoss(input, state, work, { trouble, error });
-    case 'ControllerFailed':
-      if (state.callsInAttempt <= 1) throw error;
-      return lost(state, trouble);
-    default:
-      throw error;
+  const { type } = trouble.failure;
+  if (type === 'OutcomeUnknown' && !hud) {
+    return afterUnknown(input, state, work, { trouble, error });
   }
+  if (wasLostByHost(trouble)) return afterHostLoss(input, state, work, { trouble, error });
+  // A controller that fails at the first call of an attempt may never have worked: a new attempt is made.
+  if (type === 'SandboxStopped' || (type === 'ControllerFailed' && state.callsInAttempt > 1)) {
+    return lost(state, trouble);
+  }
+  throw error;
 }
+
+const wasLostByHost = ({ failure: { type }, details }: Trouble): boolean =>
+  type === 'SandboxNotFound' || (type === 'SandboxStopped' && details.evidence?.by === 'outside');
 
 interface Thrown {
   trouble: Trouble;
@@ -100,10 +97,7 @@ export async function restoreLost(
   error: unknown,
 ): Promise<boolean> {
   const { stage, world } = state;
-  const { failure, details } = troubleOf(error, stage);
-  const lostByHost =
-    failure.type === 'SandboxNotFound' ||
-    (failure.type === 'SandboxStopped' && details.evidence?.by === 'outside');
+  const lostByHost = wasLostByHost(troubleOf(error, stage));
   const atWork = stage === 'loop' || stage === 'verify';
   if (!lostByHost || !atWork || !world || world.task.hud || state.hostRestored) return false;
   try {

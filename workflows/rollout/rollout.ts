@@ -10,6 +10,7 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { RolloutInput, RolloutResult } from '../../contracts/rollout';
+import { newFailure } from '../../contracts/failures';
 import { activitiesFor } from '../activity-options';
 import { agentLoop } from './agent-loop';
 import { failed, troubleOf } from '../failures';
@@ -84,7 +85,7 @@ async function attempts(
 function refuseUnbounded({ limits, model }: RolloutInput): void {
   if (limits.maxCostUsd === undefined || model.price !== null) return;
   const message = `a cost limit needs the price of ${model.name}, which the price file does not have`;
-  throw failed('InvalidRequest', message, { class: 'task', again: 'never' });
+  throw failed('InvalidRequest', message);
 }
 
 function endAttempt(state: RolloutState, failure: RolloutEnding['failure']): void {
@@ -104,7 +105,7 @@ function cancelled(state: RolloutState): RolloutEnding {
   const { stage } = state;
   const message = 'the rollout was cancelled';
   state.stopReason = 'cancelled';
-  const failure = { class: 'cancelled' as const, type: 'Cancelled', stage, message };
+  const failure = newFailure('Cancelled', stage, message);
   endAttempt(state, failure);
   return unscored(failure);
 }

@@ -92,7 +92,7 @@ async function start(input: RolloutInput, state: RolloutState): Promise<World> {
 
 function noMemory({ rolloutId }: RolloutInput): Error {
   const message = `${rolloutId}: way memory: no target forks what is in memory; take snapshot or replay`;
-  return failed('CapabilityMissing', message, { class: 'task', again: 'never' });
+  return failed('CapabilityMissing', message);
 }
 
 async function setUp(input: RolloutInput, state: RolloutState, world: World): Promise<void> {
@@ -110,10 +110,7 @@ async function setUp(input: RolloutInput, state: RolloutState, world: World): Pr
     });
     if (done.exitCode === 0) continue;
     const end = done.timedOut ? `had no end in ${timeoutS} s` : `ended with ${done.exitCode}`;
-    throw failed('SetupFailed', `setup command ${index} ${end}: ${done.outputTail}`, {
-      class: 'task',
-      again: 'never',
-    });
+    throw failed('SetupFailed', `setup command ${index} ${end}: ${done.outputTail}`);
   }
 }
 
