@@ -46,7 +46,7 @@ class Calls {
   ) {}
 
   async exec(operation: OperationContext): Promise<ExecReply> {
-    const { sandboxId, request } = operation.request as ExecWork; // journalled by app.ts
+    const { sandboxId, request } = operation.request as ExecWork; // journalled by routes/execs.ts
     const row = this.sandboxes.get(sandboxId);
     const before = await this.snapshot(operation, row, request.snapshot, 'before');
     const outcome = await tellingVersion(operation, () =>
@@ -71,7 +71,7 @@ class Calls {
   }
 
   async call(operation: OperationContext): Promise<CallReply> {
-    const { sandboxId, request } = operation.request as CallWork; // journalled by app.ts
+    const { sandboxId, request } = operation.request as CallWork; // journalled by routes/execs.ts
     const row = this.sandboxes.get(sandboxId);
     refuseForeign(row, request.method);
     const before = await this.snapshot(operation, row, request.snapshot, 'before');

@@ -16,7 +16,8 @@ export interface WriteWork {
   dataBase64: string;
 }
 
-const MAX_BYTES = 64 * 1024 * 1024;
+/** For reading and for writing. */
+export const MAX_FILES_BYTES = 64 * 1024 * 1024;
 const TIMEOUT_S = 300;
 
 /**
@@ -45,9 +46,12 @@ export class Files {
     const timer = setTimeout(() => void handle.kill().catch(() => undefined), TIMEOUT_S * 1000);
     try {
       const end = await handle.ended();
-      const output = await handle.output(MAX_BYTES);
+      const output = await handle.output(MAX_FILES_BYTES);
       if (output.truncated) {
-        throw new DenvError('invalid_request', `path: ${path} is larger than ${MAX_BYTES} bytes`);
+        throw new DenvError(
+          'invalid_request',
+          `path: ${path} is larger than ${MAX_FILES_BYTES} bytes`,
+        );
       }
       if (end.kind !== 'exited' || end.exitCode !== 0) throw unreadable(path, output.stderr);
       return output.stdout;
@@ -58,7 +62,7 @@ export class Files {
   }
 
   private async write(operation: OperationContext): Promise<Record<string, never>> {
-    const work = operation.request as WriteWork; // journalled by app.ts
+    const work = operation.request as WriteWork; // journalled by routes/files.ts
     const row = this.sandboxes.get(work.sandboxId);
     const outcome = await runExec(this.context, this.sandboxes, operation, row.id, {
       argv:

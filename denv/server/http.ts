@@ -1,12 +1,11 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import type { Context } from 'hono';
+import type { Context, MiddlewareHandler } from 'hono';
+import { bodyLimit } from 'hono/body-limit';
 import { z } from 'zod';
 import { DenvError } from '../errors';
 import type { Outcome } from './operations';
 
 /** What every route does with a request: its key, its body, its wait. */
-
-const MAX_BODY_BYTES = 256 * 1024 * 1024;
 
 /** The outcome, or null when it is not there within `waitS`. */
 export async function within(outcome: Promise<Outcome>, waitS: number): Promise<Outcome | null> {
@@ -23,13 +22,13 @@ export async function within(outcome: Promise<Outcome>, waitS: number): Promise<
   }
 }
 
-export function waitOf(text: string | undefined): number {
+export function parseWait(text: string | undefined): number {
   const wait = Number(text ?? 0);
   if (!(wait >= 0 && wait <= 60)) throw new DenvError('invalid_request', 'wait: 0 to 60 seconds');
   return wait;
 }
 
-export function keyOf(c: Context): string {
+export function readKey(c: Context): string {
   const key = c.req.header('idempotency-key');
   if (!key || key.length > 512) {
     throw new DenvError(
@@ -40,11 +39,7 @@ export function keyOf(c: Context): string {
   return key;
 }
 
-export async function parse<S extends z.ZodType>(schema: S, c: Context): Promise<z.output<S>> {
-  const length = Number(c.req.header('content-length') ?? 0);
-  if (length > MAX_BODY_BYTES) {
-    throw new DenvError('invalid_request', `the body is larger than ${MAX_BODY_BYTES} bytes`);
-  }
+export async function parseBody<S extends z.ZodType>(schema: S, c: Context): Promise<z.output<S>> {
   let body: unknown;
   try {
     body = await c.req.json();
@@ -58,7 +53,18 @@ export async function parse<S extends z.ZodType>(schema: S, c: Context): Promise
   });
 }
 
-export function filesQuery(c: Context): { path: string; kind: 'file' | 'tree' } {
+/** Refuses a body of more than `maxBytes`, before it is read where its length is told. */
+export function limitBody(maxBytes: number, instead: string): MiddlewareHandler {
+  return bodyLimit({
+    maxSize: maxBytes,
+    onError: () => {
+      const message = `the body is larger than ${maxBytes} bytes; ${instead}`;
+      throw new DenvError('invalid_request', message);
+    },
+  });
+}
+
+export function parseFilesQuery(c: Context): { path: string; kind: 'file' | 'tree' } {
   const path = c.req.query('path') ?? '';
   const kind = c.req.query('kind') ?? 'file';
   if (!path.startsWith('/'))

@@ -29,6 +29,9 @@ export interface ForkWork {
   ports: number[];
 }
 
+/** What is forked or verified: a sandbox as it is, or a kept version. */
+export type TreeSource = { sandboxId: string } | { versionId: string };
+
 /** What a create or a fork needs before it begins: its request resolved, and every refusal, so that none leaves anything. */
 export class Preparation {
   constructor(
@@ -62,10 +65,7 @@ export class Preparation {
     return { ...common, spec, version: this.startVersion(spec).id, forkedFrom: null };
   }
 
-  async fork(
-    source: { sandboxId: string } | { versionId: string },
-    request: ParsedForkRequest,
-  ): Promise<ForkWork> {
+  async fork(source: TreeSource, request: ParsedForkRequest): Promise<ForkWork> {
     if ('sandboxId' in source) this.forkable(source.sandboxId);
     else this.sandboxes.version(source.versionId);
     await this.refuseOverload(request.count);

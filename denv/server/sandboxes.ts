@@ -6,6 +6,13 @@ import { afterUndo } from './operations';
 import type { SandboxRow, VersionRow } from './rows';
 import { stoppedError, toVersion, treeName } from './views';
 
+/** A snapshot asked for by itself. */
+export interface SnapshotWork {
+  sandboxId: string;
+  labels?: Labels;
+  retentionS?: number;
+}
+
 /**
  * Who exists, in what state, forked from what, until when. Rows are kept in memory and written through to the journal;
  * `deleted` ones live in the journal alone.
@@ -217,11 +224,7 @@ export class Sandboxes {
     return version;
   }
 
-  /** A snapshot asked for by itself. */
-  async snapshotNow(
-    key: string,
-    work: { sandboxId: string; labels?: Labels; retentionS?: number },
-  ): Promise<Version> {
+  async snapshotNow(key: string, work: SnapshotWork): Promise<Version> {
     const row = this.get(work.sandboxId);
     try {
       return toVersion(await this.takeVersion(row, key, { stop: false, ...work }));

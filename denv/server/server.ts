@@ -16,7 +16,7 @@ import { Journal } from './journal';
 import { Lifecycle } from './lifecycle';
 import { Operations } from './operations';
 import { Preparation } from './preparation';
-import { Sandboxes } from './sandboxes';
+import { Sandboxes, type SnapshotWork } from './sandboxes';
 import { startSweeps } from './sweeps';
 import { createTargets } from './targets';
 import { Verify } from './verify';
@@ -113,11 +113,7 @@ export async function shutdownDenvServer(dataDir: string, driver: SandboxDriver)
 
 function registerSnapshot(context: ServerContext, sandboxes: Sandboxes): void {
   context.operations.register('snapshot', async (operation) => {
-    const work = operation.request as {
-      sandboxId: string;
-      labels?: Record<string, string>;
-      retentionS?: number;
-    }; // journalled by app.ts
+    const work = operation.request as SnapshotWork; // journalled by routes/forks.ts
     return sandboxes.snapshotNow(operation.key, work);
   });
 }

@@ -10,6 +10,7 @@ import type { ServerContext } from './context';
 import type { VersionRow } from './rows';
 import { parseImage } from './runtime-spec';
 import { afterUndo, digestOf, type OperationContext, RolledBack } from './operations';
+import type { TreeSource } from './preparation';
 import type { Sandboxes } from './sandboxes';
 import { targetOf } from './targets';
 import { readVerdict, type Verdict } from './verdict';
@@ -48,7 +49,7 @@ export class Verify {
   }
 
   async prepare(
-    source: { sandboxId: string } | { versionId: string },
+    source: TreeSource,
     request: ParsedVerifyRequest,
     trees: HeldTree[],
   ): Promise<VerifyWork> {

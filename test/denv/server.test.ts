@@ -1,8 +1,11 @@
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
+import { serve } from '@hono/node-server';
 import pino from 'pino';
 import { pack } from 'tar-stream';
 import { createDenvClient, type DenvClient } from '../../denv/client';
@@ -235,6 +238,51 @@ describe('the denv server', () => {
     await expect(client.uploadTree('x', Readable.from([]))).rejects.toMatchObject({
       code: 'invalid_request',
     });
+  });
+
+  it('refuses to write more than it reads, in words that reach a client on a socket, and keeps nothing of it', async () => {
+    await start();
+    const { id } = await create('c');
+    const listener = serve({ fetch: (request) => server.fetch(request), port: 0 });
+    await once(listener, 'listening');
+    const { port } = listener.address() as AddressInfo; // it listens on a port
+    const overHttp = createDenvClient({ server: `http://127.0.0.1:${port}`, apiKey: 'dak_1' });
+    const limit = 64 * 1024 * 1024;
+
+    const write = overHttp.writeFile(id, '/a', Buffer.alloc(limit + 1), { key: 'w' });
+
+    await expect(write).rejects.toMatchObject({
+      code: 'invalid_request',
+      message: `the body is larger than ${limit} bytes; send a larger tree by PUT /v1/trees and name it in a create`,
+    });
+    listener.close();
+
+    await expect(client.operation('w')).rejects.toMatchObject({ code: 'operation_not_found' });
+  }, 30_000);
+
+  it('refuses a body without a length once more than the limit has come', async () => {
+    await start();
+    const { id } = await create('c');
+    const piece = new Uint8Array(1024 * 1024);
+    let sent = 0;
+    const body = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        sent += 1;
+        controller.enqueue(piece);
+      },
+    });
+
+    const response = await server.fetch(
+      new Request(`http://denv.test/v1/envs/${id}/files?path=/a`, {
+        method: 'PUT',
+        body,
+        duplex: 'half',
+        headers: { authorization: 'Bearer dak_1', 'idempotency-key': 'k' },
+      }),
+    );
+
+    expect(response.status).toBe(400);
+    expect(sent).toBeLessThan(70);
   });
 
   it('lists sandboxes by owner', async () => {

@@ -13,7 +13,8 @@ import type {
   VerifyRequest,
   Version,
 } from '../../contracts/denv';
-import type { DenvClient, KeyedOptions } from '../../denv/client';
+import type { DenvClient } from '../../denv/client';
+import type { KeyedOptions } from '../../denv/client/operations';
 import { DenvError } from '../../denv/errors';
 import { forkChildKey, sandboxIdOf, versionIdOf } from '../../denv/ids';
 

@@ -1,12 +1,12 @@
 import type { Hono } from 'hono';
-import { RetainRequest } from '../../contracts/denv';
-import { DenvError } from '../errors';
-import { filesQuery, parse } from './http';
-import type { Versions } from './versions';
+import { RetainRequest } from '../../../contracts/denv';
+import { DenvError } from '../../errors';
+import { parseFilesQuery, parseBody } from '../http';
+import type { Versions } from '../versions';
 
 const labels = ['owner', 'rolloutId'];
 
-/** The routes of `/v1/versions` that read or keep; forks and verifies of a version are with those of sandboxes. */
+/** Kept versions: read, kept longer, deleted. Their forks and verifies lie beside those of sandboxes. */
 export function addVersionRoutes(app: Hono, versions: Versions): void {
   app.get('/v1/versions', async (c) => {
     const given = labels.flatMap((name) => {
@@ -24,15 +24,16 @@ export function addVersionRoutes(app: Hono, versions: Versions): void {
     return Response.json({});
   });
   app.post('/v1/versions/:id/retain', async (c) => {
-    const { retentionS } = await parse(RetainRequest, c);
+    const { retentionS } = await parseBody(RetainRequest, c);
     return Response.json(await versions.retain(c.req.param('id'), retentionS));
   });
   app.get('/v1/versions/:a/diff/:b', async (c) =>
     Response.json(await versions.diff(c.req.param('a'), c.req.param('b'))),
   );
   app.get('/v1/versions/:id/files', async (c) => {
-    const { path, kind } = filesQuery(c);
-    if (kind !== 'file') throw new DenvError('invalid_request', 'kind: of a version only `file`');
+    const { path, kind } = parseFilesQuery(c);
+    if (kind !== 'file')
+      throw new DenvError('invalid_request', 'kind: only `file` can be read of a version');
     const data = await versions.readFile(c.req.param('id'), path);
     return new Response(new Uint8Array(data), {
       headers: { 'content-type': 'application/octet-stream' },
