@@ -15,13 +15,11 @@ import { declaredOf } from '../stores/ledger';
 import { identityOf } from '../rollouts/identity';
 import { continuationWayOf } from '../rollouts/continuation/way';
 import type { Documents } from '../rollouts/documents';
+import { inputName } from '../rollouts/inputs';
 import { activity } from './support/heartbeat';
 import type { Parts } from './support/parts';
 import { append, load } from './trajectory';
 import { checkpointsIn } from '../rollouts/trajectory/checkpoints';
-
-/** Where the blob store has the input of a continuation, so that it can be forked in its turn. */
-export const inputName = (rolloutId: string): string => `inputs/${rolloutId}`;
 
 export interface DeclareInput {
   /** What every continuation is like, but for where it starts, its seed and its number. */

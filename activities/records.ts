@@ -1,12 +1,12 @@
 import { Context } from '@temporalio/activity';
-import { WorkflowNotFoundError } from '@temporalio/client';
 import { BatchRollouts } from '../contracts/batch';
 import { RolloutInput } from '../contracts/rollout';
 import type { RolloutResult } from '../contracts/rollout';
-import { BlobNotFoundError } from '../stores/blobs';
+import { RolloutError } from '../rollouts/errors';
+import { inputName } from '../rollouts/inputs';
+import { nullIfGone } from '../temporal/states';
 import { awaitAny, endOf } from './support/await-rollouts';
 import type { AwaitOutput, RolloutEnd } from './support/await-rollouts';
-import { inputName } from './continuations';
 import { activity } from './support/heartbeat';
 import { lostResult } from '../rollouts/empty-result';
 import type { Parts } from './support/parts';
@@ -20,16 +20,17 @@ const pageBytes = 256 * 1024;
 export function recordActivities(parts: Parts) {
   const { ledger, documents } = parts;
 
-  async function declaredOf(declared: Declared, rolloutId: string): Promise<RolloutInput> {
+  async function readDeclared(declared: Declared, rolloutId: string): Promise<RolloutInput> {
     if (declared === 'continuation') {
       const kept = await documents.find(RolloutInput, inputName(rolloutId));
-      if (!kept) throw new BlobNotFoundError(`no input of ${rolloutId} is kept`);
+      if (!kept) throw new RolloutError('not_found', `no input of ${rolloutId} is kept`);
       return kept;
     }
     if ('input' in declared) return declared.input;
     const rollouts = await documents.get(BatchRollouts, declared.ref);
     const found = rollouts.find((input) => input.rolloutId === rolloutId);
-    if (!found) throw new BlobNotFoundError(`${rolloutId} is not declared in ${declared.ref}`);
+    if (!found)
+      throw new RolloutError('not_found', `${rolloutId} is not declared in ${declared.ref}`);
     return found;
   }
 
@@ -46,7 +47,7 @@ export function recordActivities(parts: Parts) {
      */
     recordLost: activity(
       async (lost: { rolloutId: string; why: string; declared: Declared }): Promise<RolloutEnd> => {
-        const input = await declaredOf(lost.declared, lost.rolloutId);
+        const input = await readDeclared(lost.declared, lost.rolloutId);
         return endOf(await ledger.recordResult(lostResult(input, lost.why, new Date())));
       },
     ),
@@ -82,11 +83,7 @@ export function recordActivities(parts: Parts) {
 
     /** Asks Temporal to cancel a workflow. Idempotent; one that is closed or gone is cancelled enough. */
     requestCancel: activity(async ({ workflowId }: { workflowId: string }): Promise<void> => {
-      try {
-        await Context.current().client.workflow.getHandle(workflowId).cancel();
-      } catch (error) {
-        if (!(error instanceof WorkflowNotFoundError)) throw error;
-      }
+      await nullIfGone(Context.current().client.workflow.getHandle(workflowId).cancel());
     }),
   };
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { DefaultLogger, Runtime } from '@temporalio/worker';
 import { activity } from './activity';
-import { UsageError, UserError } from '../client/errors';
+import { toUserError, UsageError, UserError } from '../client/errors';
 import { openBare } from './bare';
 import { checkpoint } from './checkpoint';
 import { commit } from './commit';
@@ -59,9 +59,9 @@ interrupted.catch(() => undefined);
 main().then(
   (ok) => (process.exitCode = ok ? 0 : 3),
   (error: unknown) => {
-    console.error(error instanceof UserError ? error.message : error);
+    console.error(toUserError(error)?.message ?? error);
     // What was let go may still hold connections.
-    process.exit(error instanceof UserError ? error.exitCode : 1);
+    process.exit(toUserError(error)?.exitCode ?? 1);
   },
 );
 

@@ -19,7 +19,7 @@ import { addTree } from './commands/tree';
 import { addUp } from './commands/up';
 import { addWatch } from './commands/watch';
 import type { Context } from './context';
-import { reasonOf, UserError } from './errors';
+import { reasonOf, toUserError } from './errors';
 
 const commands = [
   addUp,
@@ -51,7 +51,7 @@ export async function runCommandLine(args: string[], context: Context): Promise<
     context.exitWith(exitCodeOf(error));
     if (error instanceof CommanderError) return; // It has said everything itself.
     const stack = context.env['ROLLOUTS_DEBUG'] && error instanceof Error ? error.stack : undefined;
-    context.note(error instanceof UserError ? error.message : (stack ?? reasonOf(error)));
+    context.note(toUserError(error)?.message ?? stack ?? reasonOf(error));
   }
 }
 
@@ -81,5 +81,5 @@ Everything is kept in ${context.settings.paths.home} (ROLLOUTS_HOME).`,
 
 function exitCodeOf(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-  return error instanceof UserError ? error.exitCode : 1;
+  return toUserError(error)?.exitCode ?? 1;
 }

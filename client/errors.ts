@@ -1,3 +1,5 @@
+import { RolloutError } from '../rollouts/errors';
+
 /** Something a person can mend: its message is printed as it stands, without a stack. */
 export class UserError extends Error {
   override readonly name: string = 'UserError';
@@ -16,6 +18,13 @@ export class StackDownError extends UserError {
   constructor(what: string) {
     super(`${what}\nStart the stack with: rollouts up --detach`);
   }
+}
+
+/** The error as the command line tells it, when a person can mend it; null for any other. */
+export function toUserError(error: unknown): UserError | null {
+  if (error instanceof UserError) return error;
+  if (!(error instanceof RolloutError)) return null;
+  return error.code === 'not_found' ? new UserError(error.message) : new UsageError(error.message);
 }
 
 export function reasonOf(error: unknown): string {

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { reasonOf, UserError } from '../client/errors';
+import { reasonOf, toUserError } from '../client/errors';
 import { settingsFrom } from '../client/settings';
 import { exploreDemo } from './explore-demo';
 import { exploreLines, exploreSurprises } from './explore-lines';
@@ -18,7 +18,7 @@ const example = join(__dirname, '../..', 'examples/maze');
 main().then(
   (status) => (process.exitCode = status),
   (error: unknown) => {
-    console.error(error instanceof UserError ? error.message : error);
+    console.error(toUserError(error)?.message ?? error);
     process.exitCode = 1;
   },
 );

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { BatchReport } from '../contracts/batch';
-import { reasonOf, UserError } from '../client/errors';
+import { reasonOf, toUserError } from '../client/errors';
 import { settingsFrom } from '../client/settings';
 import { demo, demoLines, surprises } from './demo';
 import { killDemo, killLines, killSurprises } from './kill-demo';
@@ -19,7 +19,7 @@ const example = join(__dirname, '../..', 'examples/incident');
 main().then(
   (status) => (process.exitCode = status),
   (error: unknown) => {
-    console.error(error instanceof UserError ? error.message : error);
+    console.error(toUserError(error)?.message ?? error);
     process.exitCode = 1;
   },
 );

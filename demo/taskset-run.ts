@@ -2,6 +2,7 @@ import type { BatchReport } from '../contracts/batch';
 import type { RolloutInput } from '../contracts/rollout';
 import { PackedTask } from '../contracts/task';
 import type { CheckpointPolicy } from '../contracts/task';
+import { readDocument } from '../rollouts/documents';
 import { identityOf } from '../rollouts/identity';
 import { loadTaskset } from '../tasks/rows';
 import { planBatch } from '../client/api/plan';
@@ -89,7 +90,7 @@ async function seeded(
   const digestOf = async (taskRef: string): Promise<string> => {
     const known = digests.get(taskRef);
     if (known !== undefined) return known;
-    const { digest } = PackedTask.parse(JSON.parse((await blobs.get(taskRef)).toString()));
+    const { digest } = await readDocument(blobs, PackedTask, taskRef);
     digests.set(taskRef, digest);
     return digest;
   };

@@ -69,7 +69,7 @@ async function statesOf(
   for (let at = 0; at < open.length; at += atOnce) {
     const some = open.slice(at, at + atOnce).map(async ({ rolloutId }) => {
       const state = await work.stateOf(rolloutId);
-      const known = state === 'NOT_FOUND' ? 'unknown' : 'closed';
+      const known = state === 'GONE' ? 'unknown' : 'closed';
       states.set(rolloutId, state === 'RUNNING' ? 'live' : known);
     });
     await Promise.all(some);

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { KeepPolicy } from '../contracts/task';
+import { findInputsBeside } from '../rollouts/inputs';
 import type { BlobStore } from '../stores/blobs';
 import type { Ledger } from '../stores/ledger';
 
@@ -25,20 +26,11 @@ export function createKeepPolicies({
     async of({ rolloutId, batchId }) {
       const before = known.get(rolloutId);
       if (before !== undefined) return before;
-      const own = await blobs.find(`inputs/${rolloutId}`);
-      if (own) {
-        note([Input.parse(JSON.parse(own.toString()))]);
-      } else {
-        const batch = await ledger.batch(batchId);
-        if (!batch) return 'unknown';
-        note(z.array(Input).parse(JSON.parse((await blobs.get(batch.rolloutsRef)).toString())));
-      }
+      const inputs = await findInputsBeside({ blobs, ledger }, { rolloutId, batchId }, Input);
+      if (inputs === null) return 'unknown';
+      for (const input of inputs) known.set(input.rolloutId, input.keep ?? null);
       const found = known.get(rolloutId);
       return found === undefined ? 'unknown' : found;
     },
   };
-
-  function note(inputs: z.output<typeof Input>[]): void {
-    for (const { rolloutId, keep = null } of inputs) known.set(rolloutId, keep);
-  }
 }

@@ -1,12 +1,13 @@
-import { WorkflowNotFoundError } from '@temporalio/client';
 import type { Client } from '@temporalio/client';
 import { defaultPayloadConverter } from '@temporalio/common';
 import { z } from 'zod';
-import { rolloutStates } from './rollout-states';
-import type { RolloutStates } from './rollout-states';
+import { nullIfGone, readNamespaceId, readWorkflowState } from '../temporal/states';
 
-/** What the collector asks Temporal. Whatever is no clear answer is an error. */
-export interface OpenWork extends RolloutStates {
+/** What the reaper and the collector ask Temporal. Whatever is no clear answer is an error. */
+export interface OpenWork {
+  namespaceId: () => Promise<string>;
+  /** As `readWorkflowState` tells it. */
+  stateOf: (rolloutId: string) => Promise<string>;
   /** Roots of the explorations that run, by the exploration's id. */
   explorations: () => Promise<{ exploreId: string; rootId: string }[]>;
   /** Versions that regrades under way judge. */
@@ -18,7 +19,8 @@ const Regrade = z.object({ rollouts: z.array(z.object({ version: z.string() })) 
 
 export function openWork(temporal: Client): OpenWork {
   return {
-    ...rolloutStates(temporal),
+    namespaceId: () => readNamespaceId(temporal.workflowService, temporal.options.namespace),
+    stateOf: (rolloutId) => readWorkflowState(temporal, rolloutId),
     async explorations() {
       const inputs = await openInputs(temporal, 'explore', Exploration);
       return inputs.map(({ exploreId, root }) => ({ exploreId, rootId: root.rolloutId }));
@@ -39,26 +41,28 @@ async function openInputs<S extends z.ZodType>(
   const query = `WorkflowType = "${type}" AND ExecutionStatus = "Running"`;
   const inputs: z.output<S>[] = [];
   for await (const { workflowId, runId } of temporal.workflow.list({ query })) {
-    const input = await inputOf(temporal, workflowId, runId);
+    const input = await readStartInput(temporal, workflowId, runId);
     if (input !== null) inputs.push(schema.parse(input));
   }
   return inputs;
 }
 
 /** Null when it has ended and was forgotten since it was listed. */
-async function inputOf(temporal: Client, workflowId: string, runId: string): Promise<unknown> {
-  try {
-    const { history } = await temporal.workflowService.getWorkflowExecutionHistory({
+async function readStartInput(
+  temporal: Client,
+  workflowId: string,
+  runId: string,
+): Promise<unknown> {
+  const answer = await nullIfGone(
+    temporal.workflowService.getWorkflowExecutionHistory({
       namespace: temporal.options.namespace,
       execution: { workflowId, runId },
       maximumPageSize: 1,
-    });
-    const started = history?.events?.[0]?.workflowExecutionStartedEventAttributes;
-    const payload = started?.input?.payloads?.[0];
-    if (!payload) throw new Error(`Temporal did not tell what ${workflowId} was started with`);
-    return defaultPayloadConverter.fromPayload(payload);
-  } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return null;
-    throw error;
-  }
+    }),
+  );
+  if (answer === null) return null;
+  const started = answer.history?.events?.[0]?.workflowExecutionStartedEventAttributes;
+  const payload = started?.input?.payloads?.[0];
+  if (!payload) throw new Error(`Temporal did not tell what ${workflowId} was started with`);
+  return defaultPayloadConverter.fromPayload(payload);
 }

@@ -1,24 +1,18 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import type { WorkflowService } from '@temporalio/client';
 
 /**
  * The label of this deployment's sandboxes: the id of the installation, and that of the Temporal namespace whose workflows
  * they belong to. Another Temporal behind the same installation is another owner, so its reaper takes nothing of this one.
  */
-export async function ownerLabel(
-  ownerFile: string,
-  service: WorkflowService,
-  namespace: string,
-): Promise<string> {
-  return `${installationId(ownerFile)}/${await namespaceId(service, namespace)}`;
+export function ownerLabel(ownerFile: string, namespaceId: string): string {
+  return `${installationId(ownerFile)}/${namespaceId}`;
 }
 
-export async function namespaceId(service: WorkflowService, namespace: string): Promise<string> {
-  const { namespaceInfo } = await service.describeNamespace({ namespace });
-  if (!namespaceInfo?.id) throw new Error(`Temporal did not tell the id of namespace ${namespace}`);
-  return namespaceInfo.id;
+/** Whether a label is of that namespace: of another one's rollouts, a Temporal can only say that it does not know them. */
+export function isOwnerIn(namespaceId: string, owner: string): boolean {
+  return owner.endsWith(`/${namespaceId}`);
 }
 
 /** Made once, by set-up or by the first worker. */

@@ -2,6 +2,7 @@ import type { DenvClient } from '../denv/client';
 import { DenvError } from '../denv/errors';
 import { factsOf } from '../retention/facts';
 import type { FactParts } from '../retention/facts';
+import { isOwnerIn } from '../rollouts/owner';
 import { planRetention } from '../retention/rules';
 import type { RetentionPlan, RetentionRules } from '../retention/rules';
 import { startRounds } from './rounds';
@@ -30,8 +31,7 @@ export async function planCollection(
   const { denv, measure, owner, rules, work } = parts;
   const { versions } = await denv.listVersions({ owner });
   const own = versions.filter(({ labels }) => labels['owner'] === owner && labels['rolloutId']);
-  // Of another namespace's rollouts this Temporal can only say "not found".
-  if (!owner.endsWith(`/${await work.namespaceId()}`)) return null;
+  if (!isOwnerIn(await work.namespaceId(), owner)) return null;
   return planRetention(await factsOf(parts, await measure(own)), rules, now.getTime());
 }
 

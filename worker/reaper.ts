@@ -1,10 +1,11 @@
 import type { DenvClient } from '../denv/client';
-import type { RolloutStates } from '../retention/rollout-states';
+import type { OpenWork } from '../retention/open-work';
+import { isOwnerIn } from '../rollouts/owner';
 import { startRounds } from './rounds';
 
 export interface ReaperParts {
   denv: DenvClient;
-  rollouts: RolloutStates;
+  rollouts: Pick<OpenWork, 'namespaceId' | 'stateOf'>;
   /** As `ownerLabel` makes it. */
   owner: string;
   say: (message: string, fields: Record<string, unknown>) => void;
@@ -23,8 +24,7 @@ export async function reapOnce(parts: ReaperParts, now: Date): Promise<string[]>
       labels.owner === owner && labels.rolloutId && Date.parse(leaseUntil) < now.getTime(),
   );
   if (over.length === 0) return [];
-  // Of another namespace's rollouts this Temporal can only say "not found".
-  if (!owner.endsWith(`/${await rollouts.namespaceId()}`)) return [];
+  if (!isOwnerIn(await rollouts.namespaceId(), owner)) return [];
   const deleted: string[] = [];
   for (const sandbox of over) {
     const state = await rollouts.stateOf(sandbox.labels.rolloutId ?? '');

@@ -12,6 +12,7 @@ import { openLedger } from '../stores/sqlite-ledger';
 import type { WorkerSettings } from './config';
 import { workerIdentity } from './identity';
 import { ownerLabel } from '../rollouts/owner';
+import { readNamespaceId } from '../temporal/states';
 import { startCollector } from './collector';
 import { createKeepPolicies } from '../retention/keep-policies';
 import { openWork } from '../retention/open-work';
@@ -41,7 +42,8 @@ export async function runWorker(settings: WorkerSettings, ready: () => void): Pr
   const ledger = await openLedger(settings.ledger);
   try {
     const denv = createDenvClient(settings.denv);
-    const owner = await ownerLabel(settings.ownerFile, connection.workflowService, namespace);
+    const namespaceId = await readNamespaceId(connection.workflowService, namespace);
+    const owner = ownerLabel(settings.ownerFile, namespaceId);
     const say = (message: string, fields: Record<string, unknown>) =>
       runtime.logger.info(message, fields);
     const registered = await registerSearchAttributes(connection, namespace);

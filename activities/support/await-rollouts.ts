@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { WorkflowNotFoundError } from '@temporalio/client';
 import type { Client } from '@temporalio/client';
 import { RolloutResult } from '../../contracts/rollout';
 import type { Ledger } from '../../stores/ledger';
+import { readWorkflowState } from '../../temporal/states';
 
 /** How a rollout ended, in as few bytes as a batch needs. */
 export type RolloutEnd = Pick<RolloutResult, 'rolloutId' | 'outcome' | 'reward'>;
@@ -53,7 +53,7 @@ async function closedAmong(
   const found: AwaitOutput = { ended: [], lost: [] };
   for (const rolloutId of rolloutIds) {
     signal.throwIfAborted();
-    const status = await statusOf(client, rolloutId);
+    const status = await readWorkflowState(client, rolloutId);
     if (status === 'RUNNING') continue;
     if (status === 'COMPLETED') {
       const result: unknown = await client.workflow.getHandle(rolloutId).result();
@@ -66,13 +66,4 @@ async function closedAmong(
     else found.lost.push({ rolloutId, why: `its workflow is ${status}` });
   }
   return found;
-}
-
-async function statusOf(client: Client, workflowId: string): Promise<string> {
-  try {
-    return (await client.workflow.getHandle(workflowId).describe()).status.name;
-  } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return 'NOT_FOUND';
-    throw error;
-  }
 }

@@ -6,6 +6,7 @@ import type { FailureType } from '../../contracts/failures';
 import type { FailureClass } from '../../contracts/rollout';
 import { ContractMismatchError, DenvError } from '../../denv/errors';
 import { ModelError } from '../../models/model';
+import { RolloutError } from '../../rollouts/errors';
 import { BlobNotFoundError } from '../../stores/blobs';
 
 /** A worker that shuts down lets go of what it waits for; the operation itself goes on. */
@@ -62,6 +63,9 @@ export function toFailure(error: unknown): ApplicationFailure | CancelledFailure
   if (error instanceof FoundError) return failure(error.type, error);
   if (error instanceof WorkerLetGoError) return failure('WorkerShutdown', error);
   if (error instanceof ContractMismatchError) return failure('ContractMismatch', error);
+  if (error instanceof RolloutError) {
+    return failure(error.code === 'not_found' ? 'BlobNotFound' : 'InvalidRequest', error);
+  }
   if (error instanceof BlobNotFoundError) return failure('BlobNotFound', error);
   if (error instanceof Error && 'code' in error) return failure('StoreUnavailable', error);
   return failure('Unexpected', error instanceof Error ? error : new Error(String(error)));

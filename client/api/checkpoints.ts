@@ -1,5 +1,4 @@
 import type { Version } from '../../contracts/denv';
-import type { Checkpoint } from '../../contracts/rollout';
 import { DenvError } from '../../denv/errors';
 import { createKeepPolicies } from '../../retention/keep-policies';
 import { openWork } from '../../retention/open-work';
@@ -8,7 +7,7 @@ import type { Hold, RetentionRules } from '../../retention/rules';
 import { factsOf } from '../../retention/facts';
 import type { Rollouts } from './connect';
 import { UserError } from '../errors';
-import { rolloutStatus } from './rollouts';
+import { readOpenStatus } from './rollouts';
 
 /** A step that can be gone on from, or the end that a verdict judged, with what keeps its version. */
 export interface KeptCheckpoint {
@@ -37,7 +36,7 @@ export async function checkpointsOf(
 ): Promise<KeptCheckpoint[]> {
   const row = await rollouts.ledger.rollout(rolloutId);
   if (!row) throw new UserError(`there is no rollout ${rolloutId}; see: rollouts list`);
-  const taken = row.result?.checkpoints ?? (await checkpointsNow(rollouts, rolloutId));
+  const taken = row.result?.checkpoints ?? (await readOpenStatus(rollouts, rolloutId)).checkpoints;
   const final = row.result?.verdicts.findLast(({ of }) => of === 'submission')?.version;
   const named: { step: number | null; version: string }[] = [
     ...taken.map(({ step, version }) => ({ step, version })),
@@ -52,17 +51,6 @@ export async function checkpointsOf(
   return named.map(({ step, version }) =>
     described(step, version, versions.get(version), holds.get(version) ?? null, now),
   );
-}
-
-async function checkpointsNow(rollouts: Rollouts, rolloutId: string): Promise<Checkpoint[]> {
-  const asked = () => rolloutStatus(rollouts, rolloutId);
-  try {
-    const status = await rollouts.temporal.withDeadline(Date.now() + 10_000, asked);
-    if (status) return status.checkpoints;
-  } catch {
-    throw new UserError(`${rolloutId} has not ended, and no worker tells where it is`);
-  }
-  throw new UserError(`${rolloutId} has no result, and Temporal does not know it`);
 }
 
 async function versionOrNull({ denv }: Rollouts, id: string): Promise<Version | null> {

@@ -7,6 +7,7 @@ import { createDirectoryBlobs } from '../../stores/directory-blobs';
 import type { Ledger } from '../../stores/ledger';
 import { openLedger } from '../../stores/sqlite-ledger';
 import { ownerLabel } from '../../rollouts/owner';
+import { readNamespaceId } from '../../temporal/states';
 import { reasonOf, StackDownError, UserError } from '../errors';
 import { embeddedDenvKey } from '../settings';
 import type { Settings } from '../settings';
@@ -47,6 +48,7 @@ export async function openRecords(settings: Settings): Promise<Records> {
  */
 export async function connect(settings: Settings): Promise<Rollouts> {
   const { connection, temporalUi } = await connectTemporal(settings);
+  const namespaceId = await readNamespaceId(connection.workflowService, settings.namespace);
   const records = await openRecords(settings);
   return {
     temporal: new Client({ connection, namespace: settings.namespace }),
@@ -54,7 +56,7 @@ export async function connect(settings: Settings): Promise<Rollouts> {
     ledger: records.ledger,
     blobs: records.blobs,
     taskQueue: settings.taskQueue,
-    owner: await ownerLabel(settings.paths.owner, connection.workflowService, settings.namespace),
+    owner: ownerLabel(settings.paths.owner, namespaceId),
     namespace: settings.namespace,
     searchAttributes: await hasSearchAttributes(connection, settings.namespace),
     temporalUi,

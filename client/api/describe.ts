@@ -1,3 +1,5 @@
+import { z } from 'zod';
+import { readDocument } from '../../rollouts/documents';
 import { HudEnvironment, VerifyEvidence } from '../../contracts/denv';
 import type { Sandbox } from '../../contracts/denv';
 import type {
@@ -13,8 +15,9 @@ import { connect, openRecords } from './connect';
 import type { Records, Rollouts } from './connect';
 import { currentResult } from '../../rollouts/verdicts';
 import { StackDownError, UserError } from '../errors';
-import { rolloutStatus } from './rollouts';
+import { readRolloutStatus } from './rollouts';
 import type { Settings } from '../settings';
+import { NoAnswerError } from '../../temporal/states';
 import type { ChosenWay } from '../../rollouts/ways';
 import { lineageOf } from './lineage';
 import type { Origin } from './lineage';
@@ -119,11 +122,10 @@ async function statusIfAnswered(
   rolloutId: string,
 ): Promise<RolloutStatus | null> {
   try {
-    return await rollouts.temporal.withDeadline(Date.now() + 5000, () =>
-      rolloutStatus(rollouts, rolloutId),
-    );
-  } catch {
-    return null;
+    return await readRolloutStatus(rollouts, rolloutId, 5000);
+  } catch (error) {
+    if (error instanceof NoAnswerError) return null;
+    throw error;
   }
 }
 
@@ -131,16 +133,15 @@ async function withEvidence(blobs: BlobStore, verdicts: VerdictResult[]) {
   return Promise.all(
     verdicts.map(async (verdict) => {
       if (verdict.evidenceRef === '') return { ...verdict, evidence: null };
-      const data = await blobs.get(verdict.evidenceRef);
-      return { ...verdict, evidence: VerifyEvidence.parse(JSON.parse(data.toString())) };
+      const evidence = await readDocument(blobs, VerifyEvidence, verdict.evidenceRef);
+      return { ...verdict, evidence };
     }),
   );
 }
 
 async function gradeWithEvidence(blobs: BlobStore, grade: GradeResult) {
   if (grade.evidenceRef === '') return { ...grade, evidence: null };
-  const text = (await blobs.get(grade.evidenceRef)).toString();
-  return { ...grade, evidence: JSON.parse(text) as unknown };
+  return { ...grade, evidence: await readDocument(blobs, z.unknown(), grade.evidenceRef) };
 }
 
 interface KnownSandbox {

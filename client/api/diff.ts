@@ -5,7 +5,7 @@ import type { Rollouts } from './connect';
 import { currentResult } from '../../rollouts/verdicts';
 import { reasonOf } from '../errors';
 import { hasExpired } from './expired';
-import { standingOf } from './rollout-status';
+import { readStanding } from './rollout-status';
 import type { Standing } from './rollout-status';
 import { readTrajectory } from '../../rollouts/trajectory/steps';
 
@@ -70,7 +70,7 @@ export async function diffRollouts(
 }
 
 async function sideOf(rollouts: Rollouts, rolloutId: string): Promise<Side> {
-  const standing = await standingOf(rollouts, rolloutId);
+  const standing = await readStanding(rollouts, rolloutId);
   const row = await rollouts.ledger.rollout(rolloutId);
   const result = row && currentResult(row);
   const entries = await readTrajectory(rollouts.blobs, standing.trajectory);

@@ -13,11 +13,12 @@ import { explorationQuery } from '../../workflows/messages';
 import type { ExplorationProgress } from '../../workflows/messages';
 import { withChanges } from './changes';
 import type { ModelChanges } from './changes';
+import { NoAnswerError, queryWorkflow } from '../../temporal/states';
 import type { Rollouts } from './connect';
 import { UsageError } from '../errors';
 import { missingCheckpoint, whyMissing } from './fork-points';
 import { handle, startOnce, takeCheckpoint } from './rollouts';
-import { deepest, depthOf, standingOf, wayFrom } from './rollout-status';
+import { deepest, depthOf, readStanding, wayFrom } from './rollout-status';
 import type { Standing } from './rollout-status';
 
 /** Where the blob store has what an exploration was started with, by the root's id and the exploration's number. */
@@ -92,11 +93,11 @@ async function startingPoint(
   rollouts: Rollouts,
   { rolloutId, strategy }: ExploreRequest,
 ): Promise<Standing> {
-  const standing = await standingOf(rollouts, rolloutId);
+  const standing = await readStanding(rollouts, rolloutId);
   const { state, checkpoints } = standing;
   if (state !== 'running' || checkpoints.length > 0 || strategy.at !== 'last') return standing;
   await takeCheckpoint(rollouts, rolloutId);
-  return standingOf(rollouts, rolloutId);
+  return readStanding(rollouts, rolloutId);
 }
 
 /** No exploration has more continuations, so none has the seeds of another. */
@@ -179,10 +180,10 @@ export async function explorationProgress(
   exploreId: string,
 ): Promise<ExplorationProgress | null> {
   try {
-    const asked = () => handle(rollouts, exploreId).query(explorationQuery);
-    return await rollouts.temporal.withDeadline(Date.now() + answerMs, asked);
-  } catch {
-    return null;
+    return await queryWorkflow(rollouts.temporal, exploreId, explorationQuery, answerMs);
+  } catch (error) {
+    if (error instanceof NoAnswerError) return null;
+    throw error;
   }
 }
 

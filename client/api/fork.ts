@@ -12,7 +12,7 @@ import { recordedBefore, replayBase } from './replay-source';
 import { startRollout, takeCheckpoint } from './rollouts';
 import { forkPointAt } from './fork-points';
 import type { ForkPoint } from './fork-points';
-import { deepest, depthOf, standingOf } from './rollout-status';
+import { deepest, depthOf, readStanding } from './rollout-status';
 import type { Standing } from './rollout-status';
 import { addLink } from '../../rollouts/trajectory/chain';
 
@@ -63,11 +63,11 @@ async function placeOf(
   rollouts: Rollouts,
   { rolloutId, at }: ForkRequest,
 ): Promise<{ standing: Standing; step: number }> {
-  const standing = await standingOf(rollouts, rolloutId);
+  const standing = await readStanding(rollouts, rolloutId);
   if (at !== 'last') return { standing, step: at };
   if (standing.state === 'running') {
     const { step } = await takeCheckpoint(rollouts, rolloutId);
-    return { standing: await standingOf(rollouts, rolloutId), step };
+    return { standing: await readStanding(rollouts, rolloutId), step };
   }
   const step = standing.checkpoints.at(-1)?.step ?? standing.steps;
   if (step < 1) throw new UsageError(`${rolloutId} has made no step to go on from`);

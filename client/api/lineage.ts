@@ -7,8 +7,8 @@ import type { ChosenWay } from '../../rollouts/ways';
 import type { Records } from './connect';
 import { editsBetween } from '../../rollouts/trajectory/edits';
 import type { EditedObservation } from '../../rollouts/trajectory/edits';
-import { UserError } from '../errors';
-import { inputOf } from '../../rollouts/inputs';
+import { RolloutError } from '../../rollouts/errors';
+import { readInput } from '../../rollouts/inputs';
 import { readTrajectory } from '../../rollouts/trajectory/steps';
 
 /** What a continuation goes on from. */
@@ -41,9 +41,9 @@ export async function lineageOf(
 
 async function inputIfKept(store: Store, rolloutId: string): Promise<RolloutInput | null> {
   try {
-    return await inputOf(store, rolloutId);
+    return await readInput(store, rolloutId);
   } catch (error) {
-    if (error instanceof UserError) return null;
+    if (error instanceof RolloutError) return null;
     throw error;
   }
 }

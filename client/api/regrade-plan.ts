@@ -3,10 +3,11 @@ import { BatchRollouts } from '../../contracts/batch';
 import type { RegradeInput, RolloutInput } from '../../contracts/rollout';
 import { PackedTask } from '../../contracts/task';
 import type { RolloutRow } from '../../stores/ledger';
+import { readDocument } from '../../rollouts/documents';
 import { currentResult } from '../../rollouts/verdicts';
 import type { Rollouts } from './connect';
 import { UserError } from '../errors';
-import { inputOf } from '../../rollouts/inputs';
+import { readInput } from '../../rollouts/inputs';
 import { withVerifier } from './verifier-file';
 import type { PackedVerifier } from './verifier-file';
 
@@ -68,13 +69,12 @@ async function chosenRows(
   const { ledger, blobs } = rollouts;
   const row = await ledger.rollout(target);
   if (row) {
-    const input = await inputOf(rollouts, target);
+    const input = await readInput(rollouts, target);
     return { batchId: row.batchId, rows: [row], inputs: new Map([[target, input]]) };
   }
   const batch = await ledger.batch(target);
   if (!batch) throw new UserError(`there is no batch or rollout ${target}; see: rollouts list`);
-  const data = (await blobs.get(batch.rolloutsRef)).toString();
-  const inputs = BatchRollouts.parse(JSON.parse(data));
+  const inputs = await readDocument(blobs, BatchRollouts, batch.rolloutsRef);
   const rows = await ledger.rollouts({ batchId: target });
   return {
     batchId: target,
@@ -93,7 +93,7 @@ async function judgingTask(
   taskRef: string,
   verifier: PackedVerifier | null,
 ): Promise<JudgingTask> {
-  const packed = PackedTask.parse(JSON.parse((await blobs.get(taskRef)).toString()));
+  const packed = await readDocument(blobs, PackedTask, taskRef);
   const graders = gradersOf(packed.task);
   if (!verifier) return { taskRef, graders };
   const judging = withVerifier(packed, verifier);

@@ -1,8 +1,8 @@
 import type { TrajectoryEntry } from '../../contracts/trajectory';
 import type { Rollouts } from './connect';
 import { editsBetween } from '../../rollouts/trajectory/edits';
-import { inputOf } from '../../rollouts/inputs';
-import { standingOf } from './rollout-status';
+import { readInput } from '../../rollouts/inputs';
+import { readStanding } from './rollout-status';
 import type { Standing } from './rollout-status';
 import {
   addLink,
@@ -36,7 +36,7 @@ async function recordedEntries(
 ): Promise<TrajectoryEntry[]> {
   const { from } = input;
   if (!from) return own;
-  const parent = await standingOf(rollouts, from.parentRolloutId);
+  const parent = await readStanding(rollouts, from.parentRolloutId);
   const shown = entriesOf(await readLinks(rollouts.blobs, parent.trajectory)).filter((entry) =>
     isBefore(entry, from.step),
   );
@@ -52,5 +52,5 @@ export async function replayBase(
 ): Promise<{ version: string }> {
   if (!from) return { version: '' };
   if (from.way !== 'replay') return { version: from.version };
-  return replayBase(rollouts, await inputOf(rollouts, from.parentRolloutId));
+  return replayBase(rollouts, await readInput(rollouts, from.parentRolloutId));
 }

@@ -1,13 +1,14 @@
-import type { Checkpoint, ExploreNode, RolloutInput, RolloutStatus } from '../../contracts/rollout';
+import type { Checkpoint, ExploreNode, RolloutInput } from '../../contracts/rollout';
 import { PackedTask } from '../../contracts/task';
 import type { ContinuationWay } from '../../contracts/task';
 import { refusedWay, wayOf } from '../../rollouts/ways';
 import type { ChosenWay } from '../../rollouts/ways';
 import type { Rollouts } from './connect';
 import { currentResult } from '../../rollouts/verdicts';
-import { UsageError, UserError } from '../errors';
-import { inputOf } from '../../rollouts/inputs';
-import { rolloutStatus } from './rollouts';
+import { UsageError } from '../errors';
+import { readDocument } from '../../rollouts/documents';
+import { readInput } from '../../rollouts/inputs';
+import { readOpenStatus } from './rollouts';
 
 /** A rollout as it stands, running or ended: what can be gone on from. */
 export interface Standing {
@@ -27,16 +28,14 @@ export const deepest = 100;
 /** Forks between a rollout and its first ancestor. */
 export const depthOf = ({ from }: RolloutInput): number => from?.depth ?? (from ? 1 : 0);
 
-const answerMs = 10_000;
-
 /**
  * Asks the ledger, and of a rollout that runs its workflow.
- * @throws UserError when there is no such rollout, or nobody tells where it is
+ * @throws RolloutError when there is no such rollout, UserError when nobody tells where it is
  */
-export async function standingOf(rollouts: Rollouts, rolloutId: string): Promise<Standing> {
+export async function readStanding(rollouts: Rollouts, rolloutId: string): Promise<Standing> {
   const { blobs, ledger } = rollouts;
-  const input = await inputOf(rollouts, rolloutId);
-  const packed = PackedTask.parse(JSON.parse((await blobs.get(input.taskRef)).toString()));
+  const input = await readInput(rollouts, rolloutId);
+  const packed = await readDocument(blobs, PackedTask, input.taskRef);
   const row = await ledger.rollout(rolloutId);
   const result = row && currentResult(row);
   if (result) {
@@ -44,25 +43,9 @@ export async function standingOf(rollouts: Rollouts, rolloutId: string): Promise
     const state = failure?.class === 'cancelled' ? 'cancelled' : result.outcome;
     return { input, packed, state, reward, steps, trajectory, checkpoints };
   }
-  const status = await statusOf(rollouts, rolloutId);
+  const status = await readOpenStatus(rollouts, rolloutId);
   const { reward, step: steps, trajectory, checkpoints } = status;
   return { input, packed, state: 'running', reward, steps, trajectory, checkpoints };
-}
-
-async function statusOf(rollouts: Rollouts, rolloutId: string): Promise<RolloutStatus> {
-  let status: RolloutStatus | null;
-  try {
-    const asked = () => rolloutStatus(rollouts, rolloutId);
-    status = await rollouts.temporal.withDeadline(Date.now() + answerMs, asked);
-  } catch {
-    throw new UserError(
-      `${rolloutId} has not ended, and no worker tells where it is; see: rollouts status`,
-    );
-  }
-  if (status) return status;
-  throw new UserError(
-    `${rolloutId} has no result, and Temporal does not know it; see: rollouts doctor`,
-  );
 }
 
 /** How continuations go on from here. @throws UsageError when they cannot go that way */

@@ -17,6 +17,7 @@ import {
   resumeUpdate,
   statusQuery,
 } from '../../workflows/messages';
+import { NoAnswerError, nullIfGone, queryWorkflow, readWorkflowState } from '../../temporal/states';
 import type { Rollouts } from './connect';
 import { reasonOf, UsageError, UserError } from '../errors';
 import type { BatchPlan } from './plan';
@@ -110,34 +111,56 @@ export async function startOnce(
 }
 
 async function wasCutShort(rollouts: Rollouts, workflowId: string): Promise<boolean> {
-  const described = await orNull(handle(rollouts, workflowId).describe());
-  return described !== null && cutShort.includes(described.status.name);
+  return cutShort.includes(await readWorkflowState(rollouts.temporal, workflowId));
 }
 
-/** Where a rollout is; null when Temporal no longer knows it. */
-export async function rolloutStatus(
-  rollouts: Rollouts,
+/** How long a worker may take to answer a query. */
+const answerMs = 10_000;
+
+/** Reads where a rollout is; null when Temporal no longer knows it. @throws NoAnswerError when no worker tells in time */
+export function readRolloutStatus(
+  { temporal }: Pick<Rollouts, 'temporal'>,
   rolloutId: string,
+  withinMs = answerMs,
 ): Promise<RolloutStatus | null> {
-  return orNull(handle(rollouts, rolloutId).query(statusQuery));
+  return queryWorkflow(temporal, rolloutId, statusQuery, withinMs);
 }
 
-/** Counts of a batch; null when Temporal no longer knows it. */
-export async function batchProgress(
-  rollouts: Rollouts,
+/** The same of a rollout that has no result. @throws UserError when nobody tells where it is */
+export async function readOpenStatus(
+  rollouts: Pick<Rollouts, 'temporal'>,
+  rolloutId: string,
+): Promise<RolloutStatus> {
+  let status: RolloutStatus | null;
+  try {
+    status = await readRolloutStatus(rollouts, rolloutId);
+  } catch (error) {
+    if (!(error instanceof NoAnswerError)) throw error;
+    throw new UserError(`${error.message}\nIt has not ended; is a worker up? See: rollouts status`);
+  }
+  if (status) return status;
+  throw new UserError(
+    `${rolloutId} has no result, and Temporal does not know it; see: rollouts doctor`,
+  );
+}
+
+/** Reads the counts of a batch; null when Temporal no longer knows it. @throws NoAnswerError when no worker tells in time */
+export function readBatchProgress(
+  { temporal }: Pick<Rollouts, 'temporal'>,
   batchId: string,
+  withinMs = answerMs,
 ): Promise<BatchProgress | null> {
-  return orNull(handle(rollouts, batchWorkflowId(batchId)).query(progressQuery));
+  return queryWorkflow(temporal, batchWorkflowId(batchId), progressQuery, withinMs);
 }
 
 /** Cancels a batch: what runs is cancelled, its sandboxes deleted, and what has not begun never does. Asking twice is asking once. */
 export async function cancelBatch(rollouts: Rollouts, batchId: string): Promise<void> {
-  await orNull(handle(rollouts, batchWorkflowId(batchId)).cancel());
+  await nullIfGone(handle(rollouts, batchWorkflowId(batchId)).cancel());
 }
 
 /** Cancels what still runs of an exploration. Asking twice is asking once. */
 export async function cancelExploration(rollouts: Rollouts, exploreId: string): Promise<void> {
-  await orNull(handle(rollouts, exploreId).cancel());
+  await nullIfGone(handle(rollouts, exploreId).cancel());
 }
 
 /**
@@ -195,14 +218,5 @@ async function running<T>(
         ? `${rolloutId} has ended (${known.result.outcome}); see: rollouts show ${rolloutId}`
         : `${rolloutId} does not run: it was declared and never started, or Temporal has lost it; see: rollouts doctor`,
     );
-  }
-}
-
-async function orNull<T>(asked: Promise<T>): Promise<T | null> {
-  try {
-    return await asked;
-  } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return null;
-    throw error;
   }
 }

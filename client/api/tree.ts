@@ -6,7 +6,7 @@ import type { RolloutRow } from '../../stores/ledger';
 import type { Records } from './connect';
 import { currentResult } from '../../rollouts/verdicts';
 import { UserError } from '../errors';
-import { inputName } from '../../rollouts/inputs';
+import { findContinuationInput } from '../../rollouts/inputs';
 import { readTrajectory } from '../../rollouts/trajectory/steps';
 
 /** A rollout with what was made of it. */
@@ -50,7 +50,7 @@ export async function treeOf({ ledger, blobs }: Store, rolloutId: string): Promi
     const below = await Promise.all(
       (children.get(row.rolloutId) ?? []).map(async (child) => ({
         row: child,
-        input: await inputIfKept(blobs, child.rolloutId),
+        input: await findContinuationInput(blobs, child.rolloutId),
         tree: await grow(child),
       })),
     );
@@ -106,11 +106,6 @@ export function meanOf(numbers: number[]): number | null {
 
 const byId = (a: TreeRollout, b: TreeRollout): number =>
   a.rolloutId.localeCompare(b.rolloutId, 'en', { numeric: true });
-
-async function inputIfKept(blobs: BlobStore, rolloutId: string): Promise<RolloutInput | null> {
-  const data = await blobs.find(inputName(rolloutId));
-  return data ? (JSON.parse(data.toString()) as RolloutInput) : null; // written by this client or its workflow
-}
 
 async function firstAction(
   blobs: BlobStore,

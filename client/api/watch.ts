@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { WorkflowNotFoundError } from '@temporalio/client';
 import type { BatchReport } from '../../contracts/batch';
 import type { Failure, RolloutResult } from '../../contracts/rollout';
 import { newFailure } from '../../contracts/failures';
 import type { RolloutRow } from '../../stores/ledger';
+import { NoAnswerError, readWorkflowState } from '../../temporal/states';
 import type { Rollouts } from './connect';
 import { UserError } from '../errors';
 import { reportOf } from '../reports/table';
-import { batchProgress, batchWorkflowId, handle } from './rollouts';
+import { batchWorkflowId, readBatchProgress } from './rollouts';
 
 export interface WatchEvents {
   /** A rollout has a result. `ended` counts those so far, this one included. */
@@ -36,7 +36,7 @@ export async function watchBatch(
   let lastNews = Date.now();
   for (;;) {
     // Asked before the results are read: what a batch that has ended recorded is then all there.
-    const over = await batchIsOver(rollouts, batchId);
+    const over = (await readBatchState(rollouts, batchId)) !== 'RUNNING';
     const rows = await declaredRows(rollouts, batchId);
     const ended = rows.filter(({ result }) => result !== null).length;
     for (const { result } of rows) {
@@ -55,20 +55,20 @@ export async function watchBatch(
   }
 }
 
+/** Null when no worker answers. */
 async function runningNow(rollouts: Rollouts, batchId: string): Promise<number | null> {
   try {
-    const asked = () => batchProgress(rollouts, batchId);
-    const progress = await rollouts.temporal.withDeadline(Date.now() + 5000, asked);
-    return progress?.running ?? 0;
-  } catch {
-    return null;
+    return (await readBatchProgress(rollouts, batchId, 5000))?.running ?? 0;
+  } catch (error) {
+    if (error instanceof NoAnswerError) return null;
+    throw error;
   }
 }
 
 /** What a batch has come to so far. */
 export async function batchReport(rollouts: Rollouts, batchId: string): Promise<BatchReport> {
   const rows = await declaredRows(rollouts, batchId);
-  const cancelled = await wasCancelled(rollouts, batchId);
+  const cancelled = (await readBatchState(rollouts, batchId)) === 'CANCELLED';
   return reportOf(batchId, rows, () => withoutResult(cancelled));
 }
 
@@ -84,21 +84,5 @@ function withoutResult(cancelled: boolean): Failure {
     : newFailure('NoResult', 'create', 'it has no result; see: rollouts doctor');
 }
 
-async function batchIsOver(rollouts: Rollouts, batchId: string): Promise<boolean> {
-  return (await batchStatus(rollouts, batchId)) !== 'RUNNING';
-}
-
-async function wasCancelled(rollouts: Rollouts, batchId: string): Promise<boolean> {
-  return (await batchStatus(rollouts, batchId)) === 'CANCELLED';
-}
-
-/** Temporal's word for it; `GONE` when it no longer knows the batch. */
-async function batchStatus(rollouts: Rollouts, batchId: string): Promise<string> {
-  try {
-    const described = await handle(rollouts, batchWorkflowId(batchId)).describe();
-    return described.status.name;
-  } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return 'GONE';
-    throw error;
-  }
-}
+const readBatchState = ({ temporal }: Rollouts, batchId: string): Promise<string> =>
+  readWorkflowState(temporal, batchWorkflowId(batchId));

@@ -1,4 +1,3 @@
-import { WorkflowNotFoundError } from '@temporalio/client';
 import { z } from 'zod';
 import { lostResult } from '../../rollouts/empty-result';
 import { BatchRollouts } from '../../contracts/batch';
@@ -6,8 +5,10 @@ import { RolloutInput, RolloutResult } from '../../contracts/rollout';
 import { newFailure } from '../../contracts/failures';
 import type { RolloutRow } from '../../stores/ledger';
 import type { Rollouts } from '../api/connect';
-import { inputOf } from '../../rollouts/inputs';
+import { inputName, readInput } from '../../rollouts/inputs';
+import { findDocument, readDocument } from '../../rollouts/documents';
 import { declaredOf } from '../../stores/ledger';
+import { nullIfGone, readWorkflowState } from '../../temporal/states';
 import { batchName, batchWorkflowId, handle } from '../api/rollouts';
 import type { Finding } from './finding';
 import { recordedVerdict, verdictFrom } from './records';
@@ -39,9 +40,9 @@ async function missingDeclarations(rollouts: Rollouts, repair: boolean): Promise
   const { ledger, blobs } = rollouts;
   const findings: Finding[] = [];
   for (const name of await blobs.list(batchName(''))) {
-    const batch = BatchRowText.parse(await readJson(rollouts, name));
-    if (await ledger.batch(batch.batchId)) continue;
-    const inputs = BatchRollouts.parse(JSON.parse((await blobs.get(batch.rolloutsRef)).toString()));
+    const batch = await findDocument(blobs, BatchRowText, name);
+    if (batch === null || (await ledger.batch(batch.batchId))) continue;
+    const inputs = await readDocument(blobs, BatchRollouts, batch.rolloutsRef);
     if (repair) await ledger.declareBatch(batch, inputs.map(declaredOf));
     findings.push({
       rolloutId: `batch ${batch.batchId}`,
@@ -49,9 +50,9 @@ async function missingDeclarations(rollouts: Rollouts, repair: boolean): Promise
       repaired: repair ? 'declared again' : null,
     });
   }
-  for (const name of await blobs.list('inputs/')) {
-    const input = RolloutInput.parse(await readJson(rollouts, name));
-    if (await ledger.rollout(input.rolloutId)) continue;
+  for (const name of await blobs.list(inputName(''))) {
+    const input = await findDocument(blobs, RolloutInput, name);
+    if (input === null || (await ledger.rollout(input.rolloutId))) continue;
     if (repair) await ledger.declareRollouts([declaredOf(input)]);
     findings.push({
       rolloutId: input.rolloutId,
@@ -62,22 +63,19 @@ async function missingDeclarations(rollouts: Rollouts, repair: boolean): Promise
   return findings;
 }
 
-async function readJson(rollouts: Rollouts, name: string): Promise<unknown> {
-  return JSON.parse((await rollouts.blobs.find(name))?.toString() ?? 'null');
-}
-
 /** Rollouts without a result that do not run: their result is somewhere else, or nowhere. */
 async function missingResults(rollouts: Rollouts, repair: boolean): Promise<Finding[]> {
   const findings: Finding[] = [];
   for (const row of await rollouts.ledger.rollouts({})) {
     if (row.result) continue;
     const { rolloutId } = row;
-    const workflow = await workflowOf(rollouts, rolloutId);
+    const workflow = await readRolloutWorkflow(rollouts, rolloutId);
     if (workflow.status === 'RUNNING') continue;
     const found = await resultFor(rollouts, row, workflow);
     if (found === null) {
       // A batch that runs has yet to start some of its rollouts.
-      if ((await workflowOf(rollouts, batchWorkflowId(row.batchId))).status === 'RUNNING') continue;
+      const batch = await readWorkflowState(rollouts.temporal, batchWorkflowId(row.batchId));
+      if (batch === 'RUNNING') continue;
       const what = 'has no result anywhere: it never started, or was lost; run its batch again';
       findings.push({ rolloutId, what, repaired: null });
       continue;
@@ -97,17 +95,12 @@ interface FoundWorkflow {
   result: RolloutResult | null;
 }
 
-async function workflowOf(rollouts: Rollouts, workflowId: string): Promise<FoundWorkflow> {
-  const workflow = handle(rollouts, workflowId);
-  try {
-    const { status, type } = await workflow.describe();
-    if (status.name !== 'COMPLETED' || type !== 'rollout')
-      return { status: status.name, result: null };
-    return { status: status.name, result: RolloutResult.parse(await workflow.result()) };
-  } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return { status: 'GONE', result: null };
-    throw error;
-  }
+async function readRolloutWorkflow(rollouts: Rollouts, rolloutId: string): Promise<FoundWorkflow> {
+  const status = await readWorkflowState(rollouts.temporal, rolloutId);
+  if (status !== 'COMPLETED') return { status, result: null };
+  const result: unknown = await nullIfGone(handle(rollouts, rolloutId).result());
+  if (result === null) return { status: 'GONE', result };
+  return { status, result: RolloutResult.parse(result) };
 }
 
 async function resultFor(
@@ -116,7 +109,7 @@ async function resultFor(
   workflow: FoundWorkflow,
 ): Promise<{ result: RolloutResult; source: string } | null> {
   if (workflow.result) return { result: workflow.result, source: 'its workflow has it' };
-  const input = await inputOf(rollouts, row.rolloutId);
+  const input = await readInput(rollouts, row.rolloutId);
   const recorded = await recordedVerdict(rollouts.denv, row.rolloutId);
   const why = `its workflow is ${workflow.status.toLowerCase()}`;
   if (!recorded) {

@@ -1,12 +1,12 @@
-import { WorkflowNotFoundError } from '@temporalio/client';
 import { regradeFactsOf } from '../../activities/regrade';
 import { RegradeInput } from '../../contracts/rollout';
 import type { RolloutResult } from '../../contracts/rollout';
 import { PackedTask } from '../../contracts/task';
 import type { RegradeRow } from '../../stores/ledger';
 import { rewardBy } from '../../workflows/regrade-reward';
+import { findDocument, readDocument } from '../../rollouts/documents';
+import { readWorkflowState } from '../../temporal/states';
 import type { Rollouts } from '../api/connect';
-import { handle } from '../api/rollouts';
 import type { Finding } from './finding';
 import { laterVerdict, verdictFrom } from './records';
 
@@ -20,8 +20,8 @@ type Rebuilt = Omit<RegradeRow, 'current'>;
 export async function missingRegrades(rollouts: Rollouts, repair: boolean): Promise<Finding[]> {
   const found: Rebuilt[] = [];
   for (const name of await rollouts.blobs.list('regrades/')) {
-    const text = (await rollouts.blobs.find(name))?.toString() ?? 'null';
-    const input = RegradeInput.parse(JSON.parse(text));
+    const input = await findDocument(rollouts.blobs, RegradeInput, name);
+    if (input === null) continue;
     const rows = await rollouts.ledger.regrades({ regradeId: input.regradeId });
     const known = new Set(rows.map(({ rolloutId }) => rolloutId));
     const lacking = input.rollouts.filter(({ rolloutId }) => !known.has(rolloutId));
@@ -55,7 +55,7 @@ async function rebuild(
   const prefix = `${regradeId}/${rolloutId}/verify/`;
   const recorded = await laterVerdict(rollouts.denv, result.sandboxId, prefix);
   if (!recorded) return null;
-  const packed = PackedTask.parse(JSON.parse((await rollouts.blobs.get(taskRef)).toString()));
+  const packed = await readDocument(rollouts.blobs, PackedTask, taskRef);
   const facts = regradeFactsOf(packed, result);
   const verdict = await verdictFrom(recorded, rollouts.blobs);
   const { verifierDigest } = facts;
@@ -64,10 +64,5 @@ async function rebuild(
 }
 
 async function isRunning(rollouts: Rollouts, regradeId: string): Promise<boolean> {
-  try {
-    return (await handle(rollouts, regradeId).describe()).status.name === 'RUNNING';
-  } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return false;
-    throw error;
-  }
+  return (await readWorkflowState(rollouts.temporal, regradeId)) === 'RUNNING';
 }

@@ -3,7 +3,7 @@ import { attach } from './attach';
 import type { DenvPlace, Rollouts } from '../api/connect';
 import { UserError } from '../errors';
 import { versionAt } from '../api/fork-points';
-import { standingOf } from '../api/rollout-status';
+import { readStanding } from '../api/rollout-status';
 import type { Terminal } from './terminal';
 
 export interface ShellRequest {
@@ -26,7 +26,7 @@ export async function versionFor(
   rollouts: Rollouts,
   { rolloutId, step }: ShellRequest,
 ): Promise<string> {
-  const standing = await standingOf(rollouts, rolloutId);
+  const standing = await readStanding(rollouts, rolloutId);
   if (step !== undefined) return versionAt(rollouts, standing, step);
   const result = (await rollouts.ledger.rollout(rolloutId))?.result;
   const judged = result?.verdicts.findLast(({ of }) => of === 'submission')?.version;

@@ -1,4 +1,4 @@
-import { inputName } from '../../activities/continuations';
+import { inputName } from '../../rollouts/inputs';
 import { lostResult } from '../../rollouts/empty-result';
 import { RolloutInput } from '../../contracts/rollout';
 import type { RolloutResult } from '../../contracts/rollout';

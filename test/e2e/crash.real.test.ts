@@ -6,7 +6,7 @@ import {
   batchWorkflowId,
   cancelExploration,
   handle,
-  rolloutStatus,
+  readRolloutStatus,
 } from '../../client/api/rollouts';
 import { readTrajectory } from '../../rollouts/trajectory/steps';
 import { batchReport } from '../../client/api/watch';
@@ -480,7 +480,7 @@ describe('a checkpoint', () => {
     await stack.effects(id, 2);
     const version = versionIdOf(`${id}/1/step/2/call/0`);
     expect(await stack.rollouts.denv.getVersion(version)).toMatchObject({ id: version });
-    expect((await rolloutStatus(stack.rollouts, id))?.checkpoints).toMatchObject([{ step: 1 }]);
+    expect((await readRolloutStatus(stack.rollouts, id))?.checkpoints).toMatchObject([{ step: 1 }]);
 
     await stack.killAndAwait('worker');
 

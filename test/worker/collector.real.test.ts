@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { inputOf } from '../../rollouts/inputs';
+import { readInput } from '../../rollouts/inputs';
 import type { RolloutInput } from '../../contracts/rollout';
 import { collectOnce } from '../../worker/collector';
 import type { CollectorParts } from '../../worker/collector';
@@ -126,7 +126,7 @@ describe('the collector on a real stack', () => {
     // Its gate is opened only once the checkpoint before that step is there.
     await stack.effects(parentId, 2);
     await stack.finish(parent);
-    const input = await inputOf(stack.rollouts, parentId);
+    const input = await readInput(stack.rollouts, parentId);
     const child = await continued(input, 2);
     await stack.effects(child, 2, await sandboxOf(child));
     const none = { of: () => Promise.resolve('none' as const) };

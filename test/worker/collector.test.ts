@@ -8,6 +8,7 @@ import type { CollectorParts } from '../../worker/collector';
 import { createKeepPolicies } from '../../retention/keep-policies';
 import type { OpenWork } from '../../retention/open-work';
 import { measureInTurn, unmeasured } from '../../retention/sizes';
+import { inputName } from '../../rollouts/inputs';
 import { MemoryBlobs } from '../fakes/memory-blobs';
 import { declaredRollout, rolloutResult } from '../stores/results';
 import { at, dayMs, hourMs, now, owner, versionOf } from '../retention/versions';
@@ -33,10 +34,7 @@ describe('the collector', () => {
     } = {},
   ): Promise<void> {
     const { keep, open, parent = null, ...over } = more;
-    await blobs.putIfAbsent(
-      `inputs/${rolloutId}`,
-      Buffer.from(JSON.stringify({ rolloutId, keep })),
-    );
+    await blobs.putIfAbsent(inputName(rolloutId), Buffer.from(JSON.stringify({ rolloutId, keep })));
     await ledger.declareRollouts([
       declaredRollout({ rolloutId, parentRolloutId: parent, parentStep: parent ? 1 : null }),
     ]);
@@ -227,7 +225,7 @@ describe('the collector', () => {
     it('a rollout that nobody knows', async () => {
       await rollout(root, { keep: 'none', open: true });
       const versions = [of(root, 'no-result'), of('rollout/none', 'not-in-ledger')];
-      const stateOf = () => Promise.resolve('NOT_FOUND');
+      const stateOf = () => Promise.resolve('GONE');
 
       expect(await collect(bench(versions, { stateOf }).parts)).toEqual([]);
     });

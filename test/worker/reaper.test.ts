@@ -1,11 +1,14 @@
 import { reapOnce, startReaper } from '../../worker/reaper';
-import type { RolloutStates } from '../../retention/rollout-states';
+import type { OpenWork } from '../../retention/open-work';
 import { FakeDenv } from '../fakes/fake-denv';
 
 const owner = 'own_1/ns_1';
 const later = new Date(Date.now() + 3_600_000);
 
-async function bench(states: Record<string, string>, more: Partial<RolloutStates> = {}) {
+async function bench(
+  states: Record<string, string>,
+  more: Partial<Pick<OpenWork, 'namespaceId' | 'stateOf'>> = {},
+) {
   const denv = new FakeDenv();
   const make = (key: string, labels: Record<string, string>) =>
     denv.client.createSandbox({ image: 'host', labels }, { key });
@@ -13,11 +16,11 @@ async function bench(states: Record<string, string>, more: Partial<RolloutStates
   await make('other', { owner: 'own_2/ns_1', rolloutId: 'gone' });
   await make('bare', { owner });
   const asked: string[] = [];
-  const rollouts: RolloutStates = {
+  const rollouts: Pick<OpenWork, 'namespaceId' | 'stateOf'> = {
     namespaceId: () => Promise.resolve('ns_1'),
     stateOf: (rolloutId) => {
       asked.push(rolloutId);
-      return Promise.resolve(states[rolloutId] ?? 'NOT_FOUND');
+      return Promise.resolve(states[rolloutId] ?? 'GONE');
     },
     ...more,
   };
@@ -30,7 +33,7 @@ describe('reapOnce', () => {
       running: 'RUNNING',
       done: 'COMPLETED',
       killed: 'TERMINATED',
-      unknown: 'NOT_FOUND',
+      unknown: 'GONE',
     });
 
     const deleted = await reapOnce(parts, later);
@@ -50,13 +53,13 @@ describe('reapOnce', () => {
 
   test('deletes nothing for a namespace that is not this owner’s', async () => {
     const other = { namespaceId: () => Promise.resolve('ns_2') };
-    const { denv, parts } = await bench({ killed: 'NOT_FOUND' }, other);
+    const { denv, parts } = await bench({ killed: 'GONE' }, other);
 
     expect(await reapOnce(parts, later)).toEqual([]);
     expect(denv.deleted).toEqual([]);
   });
 
-  test.each<[string, Partial<RolloutStates>]>([
+  test.each<[string, Partial<Pick<OpenWork, 'namespaceId' | 'stateOf'>>]>([
     ['about the namespace', { namespaceId: () => Promise.reject(new Error('away')) }],
     ['about a rollout', { stateOf: () => Promise.reject(new Error('away')) }],
   ])('deletes nothing when the answer %s fails', async (_title, failing) => {

@@ -1,8 +1,9 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ownerLabel } from '../../rollouts/owner';
-import { rolloutStates } from '../../retention/rollout-states';
+import { isOwnerIn, ownerLabel } from '../../rollouts/owner';
+import { openWork } from '../../retention/open-work';
+import { readNamespaceId } from '../../temporal/states';
 import { registerSearchAttributes } from '../../worker/search-attributes';
 import { openTemporal } from '../temporal-env';
 import type { TemporalEnv } from '../temporal-env';
@@ -45,21 +46,21 @@ describe('what a worker asks of Temporal', () => {
     const { workflowService } = env.temporal.nativeConnection;
     const file = join(dir, 'home', 'owner');
 
-    const label = await ownerLabel(file, workflowService, 'default');
+    const label = ownerLabel(file, await readNamespaceId(workflowService, 'default'));
 
     expect(label).toMatch(/^own_[0-9a-f]{16}\/[0-9a-f-]{36}$/);
-    expect(label).toBe(await ownerLabel(file, workflowService, 'default'));
+    expect(label).toBe(ownerLabel(file, await readNamespaceId(workflowService, 'default')));
     expect(label.split('/')[0]).toBe(readFileSync(file, 'utf8').trim());
   });
 
   test('the state of a rollout is Temporal’s own word, or that it knows none', async () => {
     const { input } = await env.run({ agent: 'nop' });
-    const states = rolloutStates(env.temporal.client);
+    const states = openWork(env.temporal.client);
 
     expect(await states.stateOf(input.rolloutId)).toBe('COMPLETED');
-    expect(await states.stateOf('rollout/none')).toBe('NOT_FOUND');
+    expect(await states.stateOf('rollout/none')).toBe('GONE');
     const { workflowService } = env.temporal.nativeConnection;
-    const label = await ownerLabel(join(dir, 'owner'), workflowService, 'default');
-    expect(label.endsWith(`/${await states.namespaceId()}`)).toBe(true);
+    const label = ownerLabel(join(dir, 'owner'), await readNamespaceId(workflowService, 'default'));
+    expect(isOwnerIn(await states.namespaceId(), label)).toBe(true);
   });
 });
