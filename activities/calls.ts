@@ -10,7 +10,7 @@ import { showReply, showText } from '../rollouts/trajectory/observations';
 import type { Shown } from '../rollouts/trajectory/observations';
 import type { Parts } from './support/parts';
 import { withEvidence } from './support/stop-evidence';
-import { replyOf } from './trajectory';
+import { readReply } from './trajectory';
 
 export interface CallToolInput {
   key: string;
@@ -175,7 +175,7 @@ const isUnknown = (error: unknown): boolean =>
   error instanceof DenvError && error.code === 'outcome_unknown';
 
 async function toolCallOf({ documents }: Parts, input: CallToolInput): Promise<ToolCall> {
-  const { toolCalls } = await replyOf(documents, input.modelKey);
+  const { toolCalls } = await readReply(documents, input.modelKey);
   const call = toolCalls[input.index];
   if (!call) {
     throw new DenvError(

@@ -4,7 +4,7 @@ import { DenvError } from '../denv/errors';
 import type { Tool } from './support/agent-context';
 import { activity, held } from './support/heartbeat';
 import type { Parts } from './support/parts';
-import { replyOf } from './trajectory';
+import { readReply } from './trajectory';
 
 export const checkpointTool = 'checkpoint';
 export const rollbackTool = 'rollback';
@@ -61,7 +61,7 @@ export function checkpointToolActivities({ denv, documents, owner }: Parts) {
         input: OwnCallInput,
         signal: AbortSignal,
       ): Promise<{ name: string | null; version?: string }> => {
-        const call = (await replyOf(documents, input.modelKey)).toolCalls[input.index];
+        const call = (await readReply(documents, input.modelKey)).toolCalls[input.index];
         const parsed = Arguments.safeParse(call?.arguments);
         if (!call || !parsed.success) return { name: null };
         const { name } = parsed.data;
@@ -76,7 +76,7 @@ export function checkpointToolActivities({ denv, documents, owner }: Parts) {
 
     /** Keeps what the agent is told about such a call. Idempotent. @returns blob ref of the entry */
     answerCall: activity(async (input: AnswerInput): Promise<{ ref: string }> => {
-      const call = (await replyOf(documents, input.modelKey)).toolCalls[input.index];
+      const call = (await readReply(documents, input.modelKey)).toolCalls[input.index];
       const { step, text, isError } = input;
       const entry: TrajectoryEntry = {
         type: 'observation',

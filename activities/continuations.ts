@@ -1,25 +1,19 @@
 import { Context } from '@temporalio/activity';
-import { WorkflowNotFoundError } from '@temporalio/client';
 import { RolloutInput } from '../contracts/rollout';
-import type {
-  Checkpoint,
-  Continuation,
-  ExploreNode,
-  RolloutResult,
-  RolloutStatus,
-} from '../contracts/rollout';
+import type { ExploreNode, RolloutResult, RolloutStatus } from '../contracts/rollout';
 import { PackedTask } from '../contracts/task';
-import type { TrajectoryEntry } from '../contracts/trajectory';
 import { DenvError } from '../denv/errors';
-import { declaredOf } from '../stores/ledger';
-import { identityOf } from '../rollouts/identity';
-import { continuationWayOf } from '../rollouts/continuation/way';
+import { startOf, toContinuationInput } from '../rollouts/continuation/start';
 import type { Documents } from '../rollouts/documents';
 import { inputName } from '../rollouts/inputs';
+import { readEntries } from '../rollouts/trajectory/chain';
+import { findPoint, stepsIn } from '../rollouts/trajectory/checkpoints';
+import type { Progress } from '../rollouts/trajectory/checkpoints';
+import { continuationWayOf } from '../rollouts/ways';
+import { declaredOf } from '../stores/ledger';
+import { nullIfGone } from '../temporal/states';
 import { activity } from './support/heartbeat';
 import type { Parts } from './support/parts';
-import { append, load } from './trajectory';
-import { checkpointsIn } from '../rollouts/trajectory/checkpoints';
 
 export interface DeclareInput {
   /** What every continuation is like, but for where it starts, its seed and its number. */
@@ -34,7 +28,6 @@ export interface ContinuationFork {
   seed: number;
   parentRolloutId: string;
   step: number;
-  depth: number;
 }
 
 /** What has become of a continuation. */
@@ -47,7 +40,7 @@ export interface NodeFacts extends Pick<
   costUsd: number;
 }
 
-/** Of a rollout's checkpoints, the last so many can be forked: what goes through a history is short. */
+/** A strategy is told at most this many of a rollout's steps, the last ones: what goes through a history is short. */
 const toldCheckpoints = 400;
 
 export function continuationActivities(parts: Parts) {
@@ -65,7 +58,7 @@ export function continuationActivities(parts: Parts) {
       const made: RolloutInput[] = [];
       for (const fork of input.forks) {
         const known = await documents.find(RolloutInput, inputName(fork.rolloutId));
-        made.push(known ?? (await continuationOf(parts, input.root, { fork, packed, way })));
+        made.push(known ?? (await makeInput(parts, input.root, { fork, packed, way })));
       }
       const kept: RolloutInput[] = [];
       for (const one of made) {
@@ -77,122 +70,65 @@ export function continuationActivities(parts: Parts) {
       return kept;
     }),
 
-    /** What has become of these rollouts, as far as the ledger has their results. */
+    /** Reads what has become of these rollouts, as far as the ledger has their results. */
     readNodes: activity(
       async (asked: { taskRef: string; rolloutIds: string[] }): Promise<NodeFacts[]> => {
         const { task } = await documents.get(PackedTask, asked.taskRef);
         const replays = continuationWayOf(task) === 'replay';
         const results = await ledger.results(asked.rolloutIds);
-        return Promise.all(results.map((result) => factsOf(documents, result, replays)));
+        return Promise.all(results.map((result) => readFacts(documents, result, replays)));
       },
     ),
   };
 }
 
-async function continuationOf(
+async function makeInput(
   parts: Parts,
   root: RolloutInput,
   { fork, packed, way }: { fork: ContinuationFork; packed: PackedTask; way: 'snapshot' | 'replay' },
 ): Promise<RolloutInput> {
-  const { parentRolloutId, step, depth, index } = fork;
-  const found = (await checkpointsOf(parts, parentRolloutId, way)).find((c) => c.step === step);
-  if (!found) {
+  const { documents } = parts;
+  const { rolloutId, index, seed: seedShift, parentRolloutId, step } = fork;
+  const progress = await findProgress(parts, parentRolloutId);
+  const point = progress && (await findPoint(documents, progress, step));
+  if (!point || (way === 'snapshot' && point.version === '')) {
     throw new DenvError(
       'invalid_request',
-      `${parentRolloutId} has no checkpoint before step ${step} to go on from`,
+      `${parentRolloutId} has no checkpoint before step ${step} to fork`,
     );
   }
-  const { trajectory, spent, version } = found;
-  const start =
-    way === 'replay' ? await replayFrom(parts.documents, parentRolloutId, trajectory) : { version };
-  const from: Continuation = { parentRolloutId, step, trajectory, spent, way, depth, ...start };
-  const settings = { ...root.model.settings, seed: (root.model.settings.seed ?? 0) + fork.seed };
-  const { agent, limits } = root;
-  return {
-    ...root,
-    rolloutId: fork.rolloutId,
-    index,
-    identity: identityOf({
-      taskDigest: packed.digest,
-      agent,
-      model: root.model.name,
-      settings,
-      limits,
-      index,
-      from: { parentRolloutId, step, trajectory },
-    }),
-    model: { ...root.model, settings },
-    from,
-  };
+  const parent = await documents.find(RolloutInput, inputName(parentRolloutId));
+  const from = await startOf(
+    { documents, findTranscript: (id) => findProgress(parts, id) },
+    { parentRolloutId, from: parent?.from, point, way },
+  );
+  const taskDigest = packed.digest;
+  return toContinuationInput(root, { rolloutId, index, seedShift, taskDigest, from });
 }
 
-/** What a replay starts from, and the transcript that it compares with: an edited observation is not what a world answered. */
-async function replayFrom(
-  documents: Documents,
-  rolloutId: string,
-  trajectory: string,
-): Promise<Pick<Continuation, 'version' | 'replay'>> {
-  const { version } = await baseOf(documents, rolloutId);
-  const from = (await documents.find(RolloutInput, inputName(rolloutId)))?.from;
-  if (!from?.replay || from.replay === from.trajectory) return { version, replay: trajectory };
-  const { step } = from;
-  const isBefore = (entry: TrajectoryEntry): boolean => !('step' in entry) || entry.step < step;
-  const answered = (await load(documents, from.replay)).filter(isBefore);
-  const own = (await load(documents, trajectory)).filter((entry) => !isBefore(entry));
-  return { version, replay: await append(documents, '', [...answered, ...own]) };
-}
-
-/**
- * The version that a rollout's own calls began in, itself or the ancestor whose replay it goes on: empty where that is the task.
- * `step` is the first one that was made in it.
- */
-export async function baseOf(
-  documents: Documents,
-  rolloutId: string,
-): Promise<{ version: string; step: number }> {
-  const from = (await documents.find(RolloutInput, inputName(rolloutId)))?.from;
-  if (!from) return { version: '', step: 0 };
-  if (from.way !== 'replay') return { version: from.version, step: from.step };
-  return from.version === '' ? { version: '', step: 0 } : baseOf(documents, from.parentRolloutId);
-}
-
-/** Of a rollout that has ended, or runs; none when neither the ledger nor Temporal knows it. */
-async function checkpointsOf(
-  { documents, ledger }: Parts,
-  rolloutId: string,
-  way: 'snapshot' | 'replay',
-): Promise<Checkpoint[]> {
+/** Finds how far a rollout is that has ended, or runs; null when neither the ledger nor Temporal knows it. */
+async function findProgress({ ledger }: Parts, rolloutId: string): Promise<Progress | null> {
   const [result] = await ledger.results([rolloutId]);
-  const { checkpoints, trajectory } = result ?? (await statusOf(rolloutId)) ?? none;
-  return way === 'replay' ? checkpointsIn(documents, trajectory) : checkpoints;
-}
-
-const none = { checkpoints: [], trajectory: '' };
-
-async function statusOf(rolloutId: string): Promise<RolloutStatus | null> {
+  if (result) return { ...result, nextStep: null };
   const handle = Context.current().client.workflow.getHandle(rolloutId);
-  try {
-    return await handle.query<RolloutStatus>('status');
-  } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return null;
-    throw error;
-  }
+  const status = await nullIfGone(handle.query<RolloutStatus>('status'));
+  return status && { ...status, nextStep: status.step + 1 };
 }
 
-async function factsOf(
+async function readFacts(
   documents: Documents,
   result: RolloutResult,
   replays: boolean,
 ): Promise<NodeFacts> {
   const { rolloutId, outcome, reward, failure, modelCalls, usage } = result;
-  const checkpoints = replays
-    ? await checkpointsIn(documents, result.trajectory)
-    : result.checkpoints;
+  const steps = replays
+    ? stepsIn(await readEntries(documents, result.trajectory))
+    : result.checkpoints.map(({ step }) => step);
   return {
     rolloutId,
     state: failure?.class === 'cancelled' ? 'cancelled' : outcome,
     reward,
-    checkpoints: checkpoints.slice(-toldCheckpoints).map(({ step }) => step),
+    checkpoints: steps.slice(-toldCheckpoints),
     modelCalls,
     tokens: usage.promptTokens + usage.completionTokens,
     costUsd: usage.costUsd ?? 0,

@@ -3,7 +3,7 @@ import { PackedTask } from '../contracts/task';
 import type { Task } from '../contracts/task';
 import { DenvError } from '../denv/errors';
 import { forkChildKey, sandboxIdOf } from '../denv/ids';
-import { refuseUnforkable } from '../rollouts/continuation/way';
+import { refuseUnforkable } from '../rollouts/ways';
 import { toFinalFailure } from './support/failures';
 import { activity, held } from './support/heartbeat';
 import type { Parts } from './support/parts';

@@ -1,6 +1,6 @@
 import type { Grader, Task } from '../contracts/task';
 import { DenvError } from '../denv/errors';
-import { isForkable } from './continuation/way';
+import { isForkable } from './ways';
 
 /** What a rollout needs to know of its task; the rest stays in the blob store. */
 export interface TaskFacts {

@@ -1,4 +1,5 @@
 import type { ContinuationWay, Task } from '../contracts/task';
+import { DenvError } from '../denv/errors';
 
 /** How the continuations of a task go on, and why so. */
 export interface ChosenWay {
@@ -39,4 +40,29 @@ export function refusedWay(task: Judged, way: ContinuationWay): string | null {
 export function verifyAlone({ verifier, grading }: Judged): boolean {
   if (grading) return grading.graders.every(({ kind }) => kind === 'verify');
   return verifier !== undefined;
+}
+
+/**
+ * Decides how a rollout of this task is continued: from a snapshot, or by replaying its calls.
+ * @throws DenvError capability_missing, invalid_request when it cannot be continued that way
+ */
+export function continuationWayOf(task: Task): 'snapshot' | 'replay' {
+  const { way } = wayOf(task);
+  const refused = refusedWay(task, way);
+  if (way !== 'memory' && refused === null) return way;
+  const code = way === 'memory' ? 'capability_missing' : 'invalid_request';
+  throw new DenvError(code, `task ${task.id}: continuation ${refused}`);
+}
+
+/** Whether a version of a task's sandbox holds everything that its reward depends on. */
+export const isForkable = (task: Task): boolean => refusedWay(task, 'snapshot') === null;
+
+/** @throws DenvError invalid_request when a version of the task's sandbox holds too little of it to start from */
+export function refuseUnforkable(task: Task): void {
+  const refused = refusedWay(task, 'snapshot');
+  if (refused === null) return;
+  throw new DenvError(
+    'invalid_request',
+    `task ${task.id} cannot be started from a version taken in it: ${refused}`,
+  );
 }

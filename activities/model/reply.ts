@@ -9,7 +9,8 @@ import type { Parts } from '../support/parts';
 import { messagesOf } from './prompt';
 import { checkIds } from './token-ids';
 import { AgentContext } from '../support/agent-context';
-import { append, entriesOf, load } from '../trajectory';
+import { appendEntries, readEntries } from '../../rollouts/trajectory/chain';
+import { readPending } from '../trajectory';
 import type { PendingEntry } from '../trajectory';
 
 export interface CallModelInput extends AskInput {
@@ -60,15 +61,15 @@ export async function callModel(
   const { documents } = parts;
   const context = await documents.get(AgentContext, input.agentRef);
   const opening = input.head === '' ? await openingOf(parts, context) : [];
-  const fresh = [...opening, ...(await entriesOf(documents, input.pending))];
+  const fresh = [...opening, ...(await readPending(documents, input.pending))];
   const [before, earlier] = await Promise.all([
-    append(documents, input.head, fresh),
-    load(documents, input.head),
+    appendEntries(documents, input.head, fresh),
+    readEntries(documents, input.head),
   ]);
   const entries = [...earlier, ...fresh];
   const reply = await askOnce(parts, input, () => requestOf(parts, context, entries), signal);
   const said: TrajectoryEntry = { type: 'reply', step: input.step, reply };
-  const head = reply.toolCalls.length > 0 ? before : await append(documents, before, [said]);
+  const head = reply.toolCalls.length > 0 ? before : await appendEntries(documents, before, [said]);
   const reissued = await reissuedOf(parts, input.key);
   const ids = checkIds(entries, reply);
   return {

@@ -1,6 +1,6 @@
 import type { GradeResult } from '../../contracts/rollout';
 import type { Documents } from '../../rollouts/documents';
-import { load } from '../trajectory';
+import { readEntries } from '../../rollouts/trajectory/chain';
 
 /** What a grader said. */
 export interface Grade extends Pick<GradeResult, 'reward' | 'rewards' | 'evidenceRef' | 'summary'> {
@@ -38,7 +38,7 @@ export async function gradeOf(
 
 /** The agent's answer: the text of its last reply, empty when there was none. */
 export async function answerOf(documents: Documents, head: string): Promise<string> {
-  const entries = await load(documents, head);
+  const entries = await readEntries(documents, head);
   const last = entries.findLast((entry) => entry.type === 'reply');
   return last?.reply.text ?? '';
 }

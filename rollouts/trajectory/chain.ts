@@ -1,38 +1,75 @@
 import { TrajectoryNode } from '../../contracts/trajectory';
 import type { TrajectoryEntry } from '../../contracts/trajectory';
-import type { BlobStore } from '../../stores/blobs';
+import type { Documents } from '../documents';
 
-/** Links of a trajectory's chain, and what can be made of them: nothing that is there is ever changed. */
+/**
+ * A trajectory is a chain in the blob store: each link holds some entries and names the link before it, and the last one is its
+ * head. A link never changes, so trajectories share the links that they begin with. The empty head is the empty trajectory.
+ */
 
 export interface Link {
   ref: string;
-  node: TrajectoryNode;
+  prev: string | null;
+  entries: TrajectoryEntry[];
 }
 
-/** Every link of the chain that ends at `head`, oldest first; none for an empty head. */
-export async function readLinks(blobs: BlobStore, head: string): Promise<Link[]> {
+/**
+ * Reads the links of the chain that ends at `head`, oldest first.
+ * @param isKnown  names a link where reading stops: it and those before it are left out
+ * @throws BlobNotFoundError, ContractMismatchError
+ */
+export async function readLinks(
+  documents: Pick<Documents, 'get'>,
+  head: string,
+  isKnown: (ref: string) => boolean = () => false,
+): Promise<Link[]> {
   const links: Link[] = [];
-  for (let ref: string | null = head === '' ? null : head; ref !== null;) {
-    const data: Buffer = await blobs.get(ref);
-    const node = TrajectoryNode.parse(JSON.parse(data.toString()));
-    links.push({ ref, node });
-    ref = node.prev;
+  for (let ref = head === '' ? null : head; ref !== null && !isKnown(ref);) {
+    const { prev, entries }: TrajectoryNode = await documents.get(TrajectoryNode, ref);
+    links.push({ ref, prev, entries });
+    ref = prev;
   }
   return links.reverse();
 }
 
-/** Adds a link. The same entries on the same head make the same link. @returns its ref, the new head */
-export async function addLink(
-  blobs: BlobStore,
+/**
+ * Reads the entries of the chain that ends at `head`, oldest first.
+ * @param after  leaves out this link and those before it, where it is one of the chain
+ */
+export async function readEntries(
+  documents: Pick<Documents, 'get'>,
+  head: string,
+  after?: string,
+): Promise<TrajectoryEntry[]> {
+  return toEntries(await readLinks(documents, head, (ref) => ref === after));
+}
+
+export const toEntries = (links: Link[]): TrajectoryEntry[] =>
+  links.flatMap(({ entries }) => entries);
+
+/**
+ * Writes entries as a new link of the chain. Idempotent: the same entries on the same head make the same link.
+ * @returns the new head; the old one where there are no entries
+ */
+export async function appendEntries(
+  documents: Pick<Documents, 'put'>,
   head: string,
   entries: TrajectoryEntry[],
 ): Promise<string> {
-  const node: TrajectoryNode = { prev: head === '' ? null : head, entries };
-  return (await blobs.put(Buffer.from(JSON.stringify(node)))).ref;
+  if (entries.length === 0) return head;
+  return documents.put({ prev: head === '' ? null : head, entries } satisfies TrajectoryNode);
 }
 
-/** Whether the agent had been shown an entry when it was asked for that step. */
-export function isBefore(entry: TrajectoryEntry, step: number): boolean {
+/**
+ * The entries that the agent had been shown when it was asked for a step: all up to the first one of the step itself. What a
+ * person said at a step was said before its reply, so it is among them.
+ */
+export function entriesBefore(entries: TrajectoryEntry[], step: number): TrajectoryEntry[] {
+  const end = entries.findIndex((entry) => !isBefore(entry, step));
+  return end < 0 ? entries : entries.slice(0, end);
+}
+
+function isBefore(entry: TrajectoryEntry, step: number): boolean {
   switch (entry.type) {
     case 'system':
     case 'prompt':
@@ -46,36 +83,20 @@ export function isBefore(entry: TrajectoryEntry, step: number): boolean {
   }
 }
 
-/** The head of a trajectory as it was before `step`: a link that is there, or one made of the part of a link that came before. */
-export async function headBefore(blobs: BlobStore, links: Link[], step: number): Promise<string> {
+/**
+ * Finds the head of a chain as it was before a step. Where the step begins inside a link, the part of the link that came before it
+ * is written as a link of its own.
+ */
+export async function headBefore(
+  documents: Pick<Documents, 'put'>,
+  links: Link[],
+  step: number,
+): Promise<string> {
   let head = '';
-  for (const { ref, node } of links) {
-    const before = node.entries.filter((entry) => isBefore(entry, step));
-    if (before.length === node.entries.length) {
-      head = ref;
-      continue;
-    }
-    return before.length === 0 ? head : addLink(blobs, head, before);
+  for (const { ref, entries } of links) {
+    const before = entriesBefore(entries, step);
+    if (before.length < entries.length) return appendEntries(documents, head, before);
+    head = ref;
   }
   return head;
-}
-
-export const entriesOf = (links: Link[]): TrajectoryEntry[] =>
-  links.flatMap(({ node }) => node.entries);
-
-/** What the replies and calls before `step` have used, as they were charged. */
-export function spentBefore(
-  entries: TrajectoryEntry[],
-  step: number,
-): { tokens: number; costUsd: number; workedS: number } {
-  const spent = { tokens: 0, costUsd: 0, workedS: 0 };
-  for (const entry of entries.filter((one) => isBefore(one, step))) {
-    if (entry.type === 'observation') spent.workedS += entry.observation.durationS;
-    if (entry.type !== 'reply') continue;
-    const { usage, durationS } = entry.reply;
-    spent.tokens += usage.promptTokens + usage.completionTokens;
-    spent.costUsd += usage.costUsd ?? 0;
-    spent.workedS += durationS;
-  }
-  return { ...spent, workedS: Math.round(spent.workedS * 1000) / 1000 };
 }

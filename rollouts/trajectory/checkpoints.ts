@@ -1,56 +1,69 @@
 import type { Checkpoint } from '../../contracts/rollout';
-import { TrajectoryNode } from '../../contracts/trajectory';
 import type { TrajectoryEntry } from '../../contracts/trajectory';
 import { toMs } from '../documents';
 import type { Documents } from '../documents';
+import { entriesBefore, headBefore, readLinks, toEntries } from './chain';
+
+/** A rollout as it stands, for whoever forks it: one that runs, or one that has ended. */
+export interface Progress {
+  /** Head of its transcript. */
+  trajectory: string;
+  /** The latest of its checkpoints; the transcript names the versions of older ones. */
+  checkpoints: Checkpoint[];
+  /** The step that it makes next; null once it has ended. */
+  nextStep: number | null;
+}
 
 /**
- * Every step of a transcript as a checkpoint without a version: where a replay can go on. What was spent before it is summed up
- * from the replies and observations.
- * @param head  of the trajectory; empty for none
+ * Finds the point before a step: the transcript as the agent had it when it was asked for that step, what was spent until then, and
+ * the version that was taken there, which is empty where none was. A step that the transcript has lost, because the rollout went
+ * back to a checkpoint before it, is found as long as its checkpoint is listed; so is the step that a running rollout makes next.
+ * @returns null when the rollout has made no such step
  */
-export async function checkpointsIn(documents: Documents, head: string): Promise<Checkpoint[]> {
-  const spent: Checkpoint['spent'] = { tokens: 0, costUsd: 0, workedS: 0 };
-  const checkpoints: Checkpoint[] = [];
-  let before = '';
-  for (const { ref, entries } of await linksOf(documents, head)) {
-    for (const entry of entries) {
-      if (entry.type === 'reply' && before !== '') {
-        checkpoints.push({
-          step: entry.step,
-          version: '',
-          trajectory: before,
-          spent: { ...spent },
-        });
-      }
-      add(spent, entry);
+export async function findPoint(
+  documents: Pick<Documents, 'get' | 'put'>,
+  { trajectory, checkpoints, nextStep }: Progress,
+  step: number,
+): Promise<Checkpoint | null> {
+  const listed = checkpoints.find((checkpoint) => checkpoint.step === step);
+  const links = await readLinks(documents, trajectory);
+  const entries = toEntries(links);
+  const isMade = stepsIn(entries).includes(step);
+  // A checkpoint that was asked for between two steps knows nothing of what a person said after it and before the next reply.
+  if (listed && !isMade) return listed;
+  if (!isMade && step !== nextStep) return null;
+  return {
+    step,
+    version: listed?.version || (findVersionBefore(entries, step) ?? ''),
+    trajectory: await headBefore(documents, links, step),
+    spent: listed?.spent ?? spentBefore(entries, step),
+  };
+}
+
+/** The steps of a transcript, in order. */
+export const stepsIn = (entries: TrajectoryEntry[]): number[] =>
+  entries.flatMap((entry) => (entry.type === 'reply' ? [entry.step] : []));
+
+/** Finds the version that was taken before a step: it is recorded beside the observation of the step's first call. */
+export function findVersionBefore(entries: TrajectoryEntry[], step: number): string | null {
+  const found = entries.findLast(
+    (entry) => entry.type === 'observation' && entry.step === step && entry.version !== undefined,
+  );
+  return found?.type === 'observation' ? (found.version ?? null) : null;
+}
+
+/** Sums up what the replies and calls before a step used, in their order and rounded after each, as a rollout is charged for them. */
+export function spentBefore(entries: TrajectoryEntry[], step: number): Checkpoint['spent'] {
+  const spent = { tokens: 0, costUsd: 0, workedS: 0 };
+  for (const entry of entriesBefore(entries, step)) {
+    if (entry.type === 'observation') {
+      spent.workedS = toMs(spent.workedS + entry.observation.durationS);
+    } else if (entry.type === 'reply') {
+      const { usage, durationS } = entry.reply;
+      spent.tokens += usage.promptTokens + usage.completionTokens;
+      spent.costUsd += usage.costUsd ?? 0;
+      spent.workedS = toMs(spent.workedS + durationS);
     }
-    before = ref;
   }
-  return checkpoints;
-}
-
-/** The links of a trajectory's chain, oldest first. A step's reply begins a link. */
-async function linksOf(
-  documents: Documents,
-  head: string,
-): Promise<{ ref: string; entries: TrajectoryEntry[] }[]> {
-  const links: { ref: string; entries: TrajectoryEntry[] }[] = [];
-  for (let ref: string | null = head === '' ? null : head; ref !== null;) {
-    const { prev, entries }: TrajectoryNode = await documents.get(TrajectoryNode, ref);
-    links.push({ ref, entries });
-    ref = prev;
-  }
-  return links.reverse();
-}
-
-function add(spent: Checkpoint['spent'], entry: TrajectoryEntry): void {
-  if (entry.type === 'reply') {
-    const { usage, durationS } = entry.reply;
-    spent.tokens += usage.promptTokens + usage.completionTokens;
-    spent.costUsd += usage.costUsd ?? 0;
-    spent.workedS = toMs(spent.workedS + durationS);
-  } else if (entry.type === 'observation') {
-    spent.workedS = toMs(spent.workedS + entry.observation.durationS);
-  }
+  return spent;
 }

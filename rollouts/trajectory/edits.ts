@@ -1,11 +1,11 @@
 import type { TrajectoryEntry } from '../../contracts/trajectory';
-import type { BlobStore } from '../../stores/blobs';
+import type { Documents } from '../documents';
 import { RolloutError } from '../errors';
-import { addLink, entriesOf, readLinks } from './chain';
+import { appendEntries, entriesBefore, readLinks, toEntries } from './chain';
 
 type ObservationEntry = Extract<TrajectoryEntry, { type: 'observation' }>;
 
-/** An observation that a continuation was shown otherwise than its parent. */
+/** An observation that a continuation was shown differently from its parent. */
 export interface EditedObservation {
   step: number;
   /** Its place among the calls of its step, from 1. */
@@ -16,71 +16,68 @@ export interface EditedObservation {
 }
 
 /**
- * A trajectory in which one observation says something else. Links before it are shared; the one that holds it and those after
- * are made anew.
+ * Writes a trajectory in which one observation has another text. The links before that observation are shared with the trajectory
+ * that it was made from; its own link and those after it are written anew.
  * @param call  `STEP.N`, the n-th call of a step; or the id of a tool call where no other call has it
  * @returns the new head
  * @throws RolloutError invalid_request when there is no such call, or several
  */
 export async function editObservation(
-  blobs: BlobStore,
+  documents: Pick<Documents, 'get' | 'put'>,
   head: string,
   call: string,
   text: string,
 ): Promise<string> {
-  const links = await readLinks(blobs, head);
-  const edited = find(entriesOf(links), call);
+  const links = await readLinks(documents, head);
+  const edited = findObservation(toEntries(links), call);
   let newHead = '';
   let changed = false;
-  for (const { ref, node } of links) {
-    const at = node.entries.indexOf(edited);
+  for (const { ref, entries } of links) {
+    const at = entries.indexOf(edited);
     if (at < 0 && !changed) {
       newHead = ref;
       continue;
     }
     changed = true;
-    newHead = await addLink(
-      blobs,
-      newHead,
-      at < 0 ? node.entries : node.entries.with(at, saying(edited, text)),
-    );
+    const written = at < 0 ? entries : entries.with(at, withText(edited, text));
+    newHead = await appendEntries(documents, newHead, written);
   }
   return newHead;
 }
 
-function saying(entry: ObservationEntry, text: string): ObservationEntry {
-  // What was cut of the one before is no part of this one.
+function withText(entry: ObservationEntry, text: string): ObservationEntry {
+  // `full` is the whole of the text that is replaced.
   const { full: _full, ...observation } = entry.observation;
   return { ...entry, observation: { ...observation, content: [{ type: 'text', text }] } };
 }
 
-function find(entries: TrajectoryEntry[], call: string): ObservationEntry {
-  const known = numbered(entries);
-  const byNumber = known.get(call);
-  if (byNumber) return byNumber;
+function findObservation(entries: TrajectoryEntry[], call: string): ObservationEntry {
+  const known = byNumber(entries);
+  const numbered = known.get(call);
+  if (numbered) return numbered;
   const matches = [...known].filter(([, { observation }]) => observation.toolCallId === call);
   const [match] = matches;
   if (match && matches.length === 1) return match[1];
-  if (match) {
-    const which = matches.map(([number]) => number).join(', ');
-    throw new RolloutError(
-      'invalid_request',
-      `--edit-observation ${call}: several calls have that id; say which by its number, one of ${which}`,
-    );
+  throw new RolloutError('invalid_request', `--edit-observation ${call}: ${whyNot(known, matches)}`);
+}
+
+function whyNot(
+  known: Map<string, ObservationEntry>,
+  matches: [string, ObservationEntry][],
+): string {
+  if (matches.length > 0) {
+    const numbers = matches.map(([number]) => number).join(', ');
+    return `several calls have that id; say which by its number, one of ${numbers}`;
   }
+  if (known.size === 0) return 'no call was made before that step';
   const calls = [...known].map(
     ([number, { observation }]) => `${number} (${observation.name}, ${observation.toolCallId})`,
   );
-  throw new RolloutError(
-    'invalid_request',
-    calls.length === 0
-      ? `--edit-observation ${call}: no call was made before that step`
-      : `--edit-observation ${call}: no such call before that step; there are ${calls.slice(-20).join(', ')}`,
-  );
+  return `no such call before that step; there are ${calls.slice(-20).join(', ')}`;
 }
 
-/** Observations by `STEP.N`. A step that was made again in a restored world counts by what came of it last. */
-function numbered(entries: TrajectoryEntry[]): Map<string, ObservationEntry> {
+/** Observations by `STEP.N`. Of a step whose calls were made again in a restored sandbox, the last ones count. */
+function byNumber(entries: TrajectoryEntry[]): Map<string, ObservationEntry> {
   const found = new Map<string, ObservationEntry>();
   const calls = new Map<number, number>();
   for (const entry of entries) {
@@ -93,20 +90,38 @@ function numbered(entries: TrajectoryEntry[]): Map<string, ObservationEntry> {
   return found;
 }
 
-/** What a continuation was shown otherwise than its parent, of the steps before it parted. */
+/** Lists the observations before a step that a continuation was shown differently from its parent. */
 export function editsBetween(
   parent: TrajectoryEntry[],
   own: TrajectoryEntry[],
   step: number,
 ): EditedObservation[] {
-  const before = numbered(parent);
-  return [...numbered(own)].flatMap(([number, entry]): EditedObservation[] => {
+  const before = byNumber(parent);
+  return [...byNumber(entriesBefore(own, step))].flatMap(([number, entry]): EditedObservation[] => {
     const was = before.get(number);
-    if (!was || entry.step >= step || textOf(was) === textOf(entry)) return [];
+    if (!was || textOf(was) === textOf(entry)) return [];
     const call = Number(number.split('.')[1]);
     const { name } = entry.observation;
     return [{ step: entry.step, call, name, before: textOf(was), after: textOf(entry) }];
   });
+}
+
+/**
+ * Puts the observations that were really made in place of edited ones. All else stays as it is shown, what a person said included.
+ * @param real  a transcript that has the same calls; a call that it does not have keeps its observation
+ * @returns `shown` itself where no observation differs
+ */
+export function withRealObservations(
+  shown: TrajectoryEntry[],
+  real: TrajectoryEntry[],
+): TrajectoryEntry[] {
+  const made = byNumber(real);
+  const replaced = new Map<TrajectoryEntry, ObservationEntry>();
+  for (const [number, entry] of byNumber(shown)) {
+    const was = made.get(number);
+    if (was && JSON.stringify(was) !== JSON.stringify(entry)) replaced.set(entry, was);
+  }
+  return replaced.size === 0 ? shown : shown.map((entry) => replaced.get(entry) ?? entry);
 }
 
 function textOf({ observation }: ObservationEntry): string {

@@ -1,6 +1,6 @@
 import type { WorkflowHandle } from '@temporalio/client';
 import { createDocuments } from '../../rollouts/documents';
-import { checkpointsIn } from '../../rollouts/trajectory/checkpoints';
+import { findPoint } from '../../rollouts/trajectory/checkpoints';
 import type { Grader } from '../../contracts/task';
 import { DenvError } from '../../denv/errors';
 import { batch, explore } from '../../workflows';
@@ -177,9 +177,9 @@ export const scenes: Record<string, (env: TemporalEnv) => Promise<WorkflowHandle
     const task = { prompt: undefined, verifier: undefined, hud: { id: 'add' } };
     const input = await env.declare({ checkpoints: 'never', task });
     return env.withWorker({ model: [write, write, { text: 'done' }] }, async ({ start }) => {
-      const { trajectory } = await (await start(input)).result();
-      const points = await checkpointsIn(createDocuments(env.blobs), trajectory);
-      const last = points.at(-1);
+      const { trajectory, steps } = await (await start(input)).result();
+      const progress = { trajectory, checkpoints: [], nextStep: null };
+      const last = await findPoint(createDocuments(env.blobs), progress, steps);
       if (!last) throw new Error('no step');
       const from = { parentRolloutId: input.rolloutId, ...last };
       const way = 'replay' as const;

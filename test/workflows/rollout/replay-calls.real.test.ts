@@ -1,5 +1,5 @@
 import { createDocuments } from '../../../rollouts/documents';
-import { checkpointsIn } from '../../../rollouts/trajectory/checkpoints';
+import * as chain from '../../../rollouts/trajectory/chain';
 import type { Continuation, RolloutInput } from '../../../contracts/rollout';
 import { DenvError } from '../../../denv/errors';
 import { FakeDenv, textReply } from '../../fakes/fake-denv';
@@ -9,12 +9,9 @@ import { openTemporal } from '../../temporal-env';
 import type { RolloutSpec, Running, TemporalEnv } from '../../temporal-env';
 import { hudTask } from './hud-task';
 
-/** Of the transcript before a step. */
 async function headBefore(env: TemporalEnv, head: string, step: number): Promise<string> {
-  const points = await checkpointsIn(createDocuments(env.blobs), head);
-  const found = points.find((point) => point.step === step);
-  if (!found) throw new Error(`no step ${step}`);
-  return found.trajectory;
+  const documents = createDocuments(env.blobs);
+  return chain.headBefore(documents, await chain.readLinks(documents, head), step);
 }
 
 const spent = { tokens: 45, costUsd: 0, workedS: 3 };
