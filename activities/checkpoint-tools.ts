@@ -11,7 +11,7 @@ export const rollbackTool = 'rollback';
 
 const nameSchema = { type: 'string', description: 'Name of the checkpoint', maxLength: 64 };
 
-/** Two tools that an agent may be offered beside those of its controller, which never hears of them. */
+/** Two tools that an agent may be offered beside those of its controller. The controller does not know them. */
 export const checkpointTools: Tool[] = [
   {
     name: checkpointTool,
@@ -27,10 +27,10 @@ export const checkpointTools: Tool[] = [
   },
 ];
 
-/** Of a name that was left out. */
-const unnamed = 'checkpoint';
+/** A checkpoint without a name has this one. */
+const defaultName = 'checkpoint';
 
-const Arguments = z.object({ name: z.string().min(1).max(64).default(unnamed) });
+const Arguments = z.object({ name: z.string().min(1).max(64).default(defaultName) });
 
 interface OwnCall {
   modelKey: string;
@@ -53,8 +53,8 @@ export interface AnswerInput extends OwnCall {
 export function checkpointToolActivities({ denv, documents, owner }: Parts) {
   return {
     /**
-     * Does the activity's part of a call of one of our tools. `checkpoint`: freezes the sandbox, idempotent by `key`; of
-     * `rollback`, the name is all. @returns `name` null when the arguments are not what the tool takes
+     * Makes the activity's part of a call of one of our tools. For `checkpoint` it freezes the sandbox, idempotent by `key`; for
+     * `rollback` it reads the name. @returns `name` null when the arguments are not what the tool takes
      */
     ownCall: activity(
       async (
@@ -74,7 +74,7 @@ export function checkpointToolActivities({ denv, documents, owner }: Parts) {
       },
     ),
 
-    /** Keeps what the agent is told about such a call. Idempotent. @returns blob ref of the entry */
+    /** Writes the observation of such a call. Idempotent. @returns blob ref of the entry */
     answerCall: activity(async (input: AnswerInput): Promise<{ ref: string }> => {
       const call = (await readReply(documents, input.modelKey)).toolCalls[input.index];
       const { step, text, isError } = input;

@@ -4,16 +4,17 @@ import { ContentPart, ToolCall } from '../contracts/trajectory';
 import type { Observation, TrajectoryEntry } from '../contracts/trajectory';
 import { unknownText } from './calls';
 import { checkpointTool, rollbackTool } from './checkpoint-tools';
-import { baseOf } from './continuations';
 import { FoundError } from './support/failures';
 import { activity, held } from './support/heartbeat';
+import { findFirstReplayedStep } from '../rollouts/continuation/start';
+import { readEntries } from '../rollouts/trajectory/chain';
 import { showReply } from '../rollouts/trajectory/observations';
 import type { Shown } from '../rollouts/trajectory/observations';
 import type { Parts } from './support/parts';
 import { withEvidence } from './support/stop-evidence';
-import { load, notMade } from './trajectory';
+import { notMade } from './trajectory';
 
-/** Tool calls that were really made, in their order, with what came of each. Kept as one blob. */
+/** Tool calls that were really made, in their order, with the observation of each. Kept as one blob. */
 const ReplayPlan = z.object({
   calls: z.array(
     z.object({
@@ -30,7 +31,7 @@ type PlannedCall = z.infer<typeof ReplayPlan>['calls'][number];
 export interface PlanReplayInput {
   taskRef: string;
   parentRolloutId: string;
-  /** What the sandbox was started from; empty for the task itself, of which all calls are made again. */
+  /** The version that the sandbox was started from; empty where it was created for the task, so that all calls are made again. */
   version: string;
   /** Head of the transcript; its calls before `step` are made again. */
   head: string;
@@ -38,7 +39,7 @@ export interface PlanReplayInput {
 }
 
 export interface ReplayCallsInput {
-  /** What the keys of the calls begin with; each has its place in the plan after it. */
+  /** The start of each call's key; the call's place in the plan follows it. */
   callsKey: string;
   sandboxId: string;
   leaseS: number;
@@ -53,22 +54,22 @@ export function replayActivities(parts: Parts) {
   const { documents } = parts;
 
   return {
-    /** Which calls of a transcript a replay makes. Idempotent. */
+    /** Plans which calls of a transcript a replay makes. Idempotent. */
     planReplay: activity(
       async (input: PlanReplayInput): Promise<{ planRef: string; calls: number }> => {
         const { task } = await documents.get(PackedTask, input.taskRef);
-        const first =
-          input.version === '' ? 0 : (await baseOf(documents, input.parentRolloutId)).step;
-        const entries = (await load(documents, input.head)).filter(
+        const { parentRolloutId, version } = input;
+        const first = await findFirstReplayedStep(documents, parentRolloutId, version);
+        const entries = (await readEntries(documents, input.head)).filter(
           (entry) => 'step' in entry && entry.step >= first && entry.step < input.step,
         );
-        const calls = plannedCalls(entries, task.checkpointTools === true);
+        const calls = toPlan(entries, task.checkpointTools === true);
         return { planRef: await documents.put({ calls }), calls: calls.length };
       },
     ),
 
     /**
-     * Makes recorded tool calls again, in their order, each under its own key, and compares what comes of them. No model is asked.
+     * Makes recorded tool calls again, in their order, each under its own key, and compares the answers. No model is asked.
      * Idempotent: a retry finds the outcomes of those that were made.
      * @throws ReplayDiverged (final) an observation is not what it was: the message says which and how; as `makeToolCall`
      */
@@ -84,10 +85,10 @@ export function replayActivities(parts: Parts) {
 }
 
 /**
- * Those that reached the sandbox and count: not what was never made, and, where the agent could roll its world back, nothing that
- * it rolled back.
+ * The calls that reached the sandbox and still have their effect in it: none that was never made and, where the agent could roll its
+ * sandbox back, none that it rolled back.
  */
-function plannedCalls(entries: TrajectoryEntry[], ownTools: boolean): PlannedCall[] {
+function toPlan(entries: TrajectoryEntry[], ownTools: boolean): PlannedCall[] {
   const calls: PlannedCall[] = [];
   const named = new Map<unknown, number>();
   let asked: ToolCall[] = [];
@@ -130,7 +131,7 @@ async function replayCall(
   if (textOf(planned.content) === unknownText) {
     throw new FoundError(
       'ReplayDiverged',
-      `${what}: its outcome was unknown when it was recorded, so there is nothing to make again`,
+      `${what}: its outcome was unknown when it was recorded, so there is nothing to compare with`,
     );
   }
   const { sandboxId, timeoutS } = input;
@@ -147,7 +148,7 @@ async function replayCall(
   }
 }
 
-/** In a few words; null where there is none. */
+/** Says in a few words how two answers differ; null where they do not. */
 function differenceOf(recorded: PlannedCall, now: Shown): string | null {
   if (recorded.isError !== now.isError) {
     const kind = (isError: boolean): string => (isError ? 'an error' : 'no error');

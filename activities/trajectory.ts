@@ -30,11 +30,7 @@ export function trajectoryActivities({ documents }: Parts) {
   return {
     /** Writes what is pending to the trajectory. Idempotent. @returns the new head */
     appendTrajectory: activity(async (input: AppendInput): Promise<{ head: string }> => ({
-      head: await appendEntries(
-        documents,
-        input.head,
-        await readPending(documents, input.pending),
-      ),
+      head: await appendEntries(documents, input.head, await readPending(documents, input.pending)),
     })),
   };
 }
@@ -54,7 +50,9 @@ async function readEntry(documents: Documents, entry: PendingEntry): Promise<Tra
     case 'restored':
       return [entry];
     case 'reply':
-      return [{ type: 'reply', step: entry.step, reply: await readReply(documents, entry.modelKey) }];
+      return [
+        { type: 'reply', step: entry.step, reply: await readReply(documents, entry.modelKey) },
+      ];
     case 'kept':
       return [await documents.get(TrajectoryEntry, entry.ref)];
     case 'skipped': {

@@ -7,7 +7,7 @@ import { UserError } from '../client/errors';
 import { awaitExploration, startExploration } from '../client/api/explore';
 import { cancelExploration } from '../client/api/rollouts';
 import type { Settings } from '../client/settings';
-import { readTrajectory } from '../rollouts/trajectory/steps';
+import { readEntries } from '../rollouts/trajectory/chain';
 import { sandboxesLeft } from './sandboxes-left';
 import type { DemoStack } from './stack';
 import { stepsOf, worstOf } from './step-values';
@@ -156,7 +156,7 @@ async function search(
 /** What each step of a rollout did, in a few words. */
 async function told({ rollouts }: DemoStack, rolloutId: string): Promise<Map<number, string>> {
   const [result] = await rollouts.ledger.results([rolloutId]);
-  const entries = await readTrajectory(rollouts.blobs, result?.trajectory ?? '');
+  const entries = await readEntries(rollouts.documents, result?.trajectory ?? '');
   return new Map(
     entries.flatMap((entry): [number, string][] => {
       if (entry.type !== 'reply') return [];

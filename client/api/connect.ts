@@ -2,6 +2,8 @@ import { Client, Connection } from '@temporalio/client';
 import { loadClientConnectConfig } from '@temporalio/envconfig';
 import { createDenvClient } from '../../denv/client';
 import type { DenvClient } from '../../denv/client';
+import { createDocuments } from '../../rollouts/documents';
+import type { Documents } from '../../rollouts/documents';
 import type { BlobStore } from '../../stores/blobs';
 import { createDirectoryBlobs } from '../../stores/directory-blobs';
 import type { Ledger } from '../../stores/ledger';
@@ -20,6 +22,7 @@ export interface Rollouts {
   denv: DenvClient;
   ledger: Ledger;
   blobs: BlobStore;
+  documents: Documents;
   taskQueue: string;
   owner: string;
   namespace: string;
@@ -34,12 +37,14 @@ export interface Rollouts {
 export interface Records {
   ledger: Ledger;
   blobs: BlobStore;
+  documents: Documents;
   close(): Promise<void>;
 }
 
 export async function openRecords(settings: Settings): Promise<Records> {
   const ledger = await openLedger(settings.paths.ledger);
-  return { ledger, blobs: createDirectoryBlobs(settings.paths.blobs), close: () => ledger.close() };
+  const blobs = createDirectoryBlobs(settings.paths.blobs);
+  return { ledger, blobs, documents: createDocuments(blobs), close: () => ledger.close() };
 }
 
 /**
@@ -55,6 +60,7 @@ export async function connect(settings: Settings): Promise<Rollouts> {
     denv: connectDenv(settings),
     ledger: records.ledger,
     blobs: records.blobs,
+    documents: records.documents,
     taskQueue: settings.taskQueue,
     owner: ownerLabel(settings.paths.owner, namespaceId),
     namespace: settings.namespace,

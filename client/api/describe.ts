@@ -19,9 +19,9 @@ import { readRolloutStatus } from './rollouts';
 import type { Settings } from '../settings';
 import { NoAnswerError } from '../../temporal/states';
 import type { ChosenWay } from '../../rollouts/ways';
-import { lineageOf } from './lineage';
+import { readLineage } from './lineage';
 import type { Origin } from './lineage';
-import { readTrajectory } from '../../rollouts/trajectory/steps';
+import { readEntries } from '../../rollouts/trajectory/chain';
 
 /** Everything there is to know about one rollout. */
 export interface RolloutDescription {
@@ -81,7 +81,7 @@ async function connectOrNull(settings: Settings): Promise<Rollouts | null> {
 }
 
 async function describe(
-  { ledger, blobs }: Records,
+  { ledger, blobs, documents }: Records,
   rollouts: Rollouts | null,
   rolloutId: string,
 ): Promise<RolloutDescription> {
@@ -90,15 +90,15 @@ async function describe(
   const { result, regraded: _current, ...rollout } = row;
   const status = result || !rollouts ? null : await statusIfAnswered(rollouts, rolloutId);
   const children = await ledger.rollouts({ parentRolloutId: rolloutId });
-  const trajectory = await readTrajectory(blobs, result?.trajectory ?? status?.trajectory ?? '');
+  const trajectory = await readEntries(documents, result?.trajectory ?? status?.trajectory ?? '');
   const sandboxId = result?.sandboxId ?? status?.sandboxId ?? '';
-  const { hud, ...sandbox } = await sandboxOf(rollouts, sandboxId);
+  const { hud, ...sandbox } = await readSandbox(rollouts, sandboxId);
   return {
     rollout,
     status,
     result,
     trajectory,
-    ...(await lineageOf({ ledger, blobs }, rolloutId, trajectory)),
+    ...(await readLineage({ ledger, blobs, documents }, rolloutId, trajectory)),
     regrades: await ledger.regrades({ rolloutId }),
     verdicts: await withEvidence(blobs, result?.verdicts ?? []),
     grades: await Promise.all(
@@ -150,7 +150,7 @@ interface KnownSandbox {
   hud: HudEnvironment | null;
 }
 
-async function sandboxOf(rollouts: Rollouts | null, id: string): Promise<KnownSandbox> {
+async function readSandbox(rollouts: Rollouts | null, id: string): Promise<KnownSandbox> {
   if (!rollouts || id === '') return { id, state: 'not known', hud: null };
   try {
     const { state, controller } = await rollouts.denv.getSandbox(id);

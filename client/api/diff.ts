@@ -4,15 +4,15 @@ import type { TrajectoryEntry } from '../../contracts/trajectory';
 import type { Rollouts } from './connect';
 import { currentResult } from '../../rollouts/verdicts';
 import { reasonOf } from '../errors';
-import { hasExpired } from './expired';
+import { hasExpired } from './fork-points';
 import { readStanding } from './rollout-status';
 import type { Standing } from './rollout-status';
-import { readTrajectory } from '../../rollouts/trajectory/steps';
+import { readEntries } from '../../rollouts/trajectory/chain';
 
-/** Where two rollouts part, and what came of each. */
+/** Where two rollouts differ first, and how each ended. */
 export interface RolloutDiff {
   rolloutIds: [string, string];
-  /** The first entry that differs; null where one says all that the other does, or both say the same. */
+  /** The first entry that differs; null where both transcripts are the same. */
   parting: Parting | null;
   /** Entries that both begin with. */
   shared: number;
@@ -39,7 +39,7 @@ export interface DiffSide {
   workedS: number | null;
 }
 
-/** `null`: not known, and `why` says it. */
+/** `diff` is null where it is not known; `why` says the reason. */
 export interface FilesDiff {
   versions: [string | null, string | null];
   diff: VersionDiff | null;
@@ -49,31 +49,31 @@ export interface FilesDiff {
 type Side = { standing: Standing; result: RolloutResult | null; entries: TrajectoryEntry[] };
 
 /**
- * Compares two rollouts: their transcripts, what they came to, and the files of their worlds as they were judged, or else of
- * their last checkpoints.
+ * Compares two rollouts: their transcripts, how they ended, and the files of the versions that were verified, or else of their last
+ * checkpoints.
  * @throws UserError when one of them is not there
  */
 export async function diffRollouts(
   rollouts: Rollouts,
   ids: [string, string],
 ): Promise<RolloutDiff> {
-  const a = await sideOf(rollouts, ids[0]);
-  const b = await sideOf(rollouts, ids[1]);
+  const a = await readSide(rollouts, ids[0]);
+  const b = await readSide(rollouts, ids[1]);
   const shared = sharedEntries(a.entries, b.entries);
   return {
     rolloutIds: ids,
     shared,
     parting: partingAt(shared, a.entries, b.entries),
     sides: [outcomeOf(a), outcomeOf(b)],
-    files: await filesBetween(rollouts, lastVersion(a), lastVersion(b)),
+    files: await diffFiles(rollouts, lastVersion(a), lastVersion(b)),
   };
 }
 
-async function sideOf(rollouts: Rollouts, rolloutId: string): Promise<Side> {
+async function readSide(rollouts: Rollouts, rolloutId: string): Promise<Side> {
   const standing = await readStanding(rollouts, rolloutId);
   const row = await rollouts.ledger.rollout(rolloutId);
   const result = row && currentResult(row);
-  const entries = await readTrajectory(rollouts.blobs, standing.trajectory);
+  const entries = await readEntries(rollouts.documents, standing.trajectory);
   return { standing, result, entries };
 }
 
@@ -90,7 +90,7 @@ function partingAt(shared: number, a: TrajectoryEntry[], b: TrajectoryEntry[]): 
   return { step: 'step' in first ? first.step : 0, entries };
 }
 
-/** What the agent said, did and saw; not how long it took, what it cost or what the call was named. */
+/** Compares what the agent said, did and saw; not how long it took, what it cost or the ids of its calls. */
 function same(a: TrajectoryEntry | undefined, b: TrajectoryEntry | undefined): boolean {
   return JSON.stringify(meaningOf(a)) === JSON.stringify(meaningOf(b));
 }
@@ -132,7 +132,7 @@ function lastVersion({ standing, result }: Side): string | null {
   return judged || (standing.checkpoints.at(-1)?.version ?? null);
 }
 
-async function filesBetween(
+async function diffFiles(
   { denv }: Rollouts,
   a: string | null,
   b: string | null,

@@ -7,8 +7,12 @@ import type {
   StrategyChoice,
 } from '../../contracts/rollout';
 import type { ContinuationWay } from '../../contracts/task';
+import { depthOf, maxDepth } from '../../rollouts/continuation/start';
+import { readEntries } from '../../rollouts/trajectory/chain';
+import { stepsIn } from '../../rollouts/trajectory/checkpoints';
 import { missingPrice } from '../../tasks/prices';
 import type { ChosenWay } from '../../rollouts/ways';
+import { explorationId } from '../../workflows/continuation-ids';
 import { explorationQuery } from '../../workflows/messages';
 import type { ExplorationProgress } from '../../workflows/messages';
 import { withChanges } from './changes';
@@ -16,19 +20,14 @@ import type { ModelChanges } from './changes';
 import { NoAnswerError, queryWorkflow } from '../../temporal/states';
 import type { Rollouts } from './connect';
 import { UsageError } from '../errors';
-import { missingCheckpoint, whyMissing } from './fork-points';
+import { refuseTooDeep } from './fork';
+import { findWhyMissing, missingCheckpoint } from './fork-points';
 import { handle, startOnce, takeCheckpoint } from './rollouts';
-import { deepest, depthOf, readStanding, wayFrom } from './rollout-status';
+import { readStanding, wayFrom } from './rollout-status';
 import type { Standing } from './rollout-status';
 
-/** Where the blob store has what an exploration was started with, by the root's id and the exploration's number. */
-export const explorationName = (rolloutId: string, n: number): string =>
-  `explorations/${rolloutId}/${n}`;
-
-/** Its root, by the id of an exploration. */
-export const rootOf = (exploreId: string): string => exploreId.split('/').slice(1, -1).join('/');
-
-export const isExploration = (id: string): boolean => id.startsWith('explore/');
+/** The name under which the blob store keeps the input of a rollout's n-th exploration. */
+const explorationName = (rolloutId: string, n: number): string => `explorations/${rolloutId}/${n}`;
 
 export interface ExploreRequest {
   rolloutId: string;
@@ -47,17 +46,16 @@ export interface StartedExploration {
 }
 
 /**
- * Starts a workflow that goes on from steps of a rollout, again and again as its strategy says, within its limits: each
- * continuation in a sandbox of its own, with what was left of the budget and a seed of its own, each verified. Exploring the same
- * rollout again adds to what there is.
- * @throws UsageError when there is nothing to go on from, or a limit needs a price that is not known
+ * Starts a workflow that forks steps of a rollout as a strategy chooses them, within its limits. Each continuation has a sandbox of
+ * its own, what was left of the budget and a seed of its own, and is verified. Exploring the same rollout again adds more of them.
+ * @throws UsageError when there is nothing to fork, or a limit needs a price that is not known
  */
 export async function startExploration(
   rollouts: Rollouts,
   request: ExploreRequest,
 ): Promise<StartedExploration> {
   const { rolloutId, limits } = request;
-  const standing = await startingPoint(rollouts, request);
+  const standing = await readForkable(rollouts, request);
   const chosen = wayFrom(standing, request.way);
   const changed = await withChanges(standing.input, request.changes, request.priceFile);
   if (
@@ -67,18 +65,14 @@ export async function startExploration(
   ) {
     throw new UsageError(missingPrice(changed.model.name, request.priceFile).message);
   }
-  const rootNode = nodeOf(standing, chosen);
+  const rootNode = await readRootNode(rollouts, standing, chosen);
   refuseNowhere(rootNode, request.strategy);
   if (chosen.way === 'snapshot') await refuseExpired(rollouts, standing, request.strategy);
-  const root = await goingOn(rollouts, standing, changed, request.way);
-  const levels = deepest - depthOf(standing.input);
-  if (levels < 1) {
-    throw new UsageError(
-      `${rolloutId} is a fork ${deepest} deep already, and that is as deep as it goes`,
-    );
-  }
+  const root = await withWay(rollouts, standing, changed, request.way);
+  refuseTooDeep(standing.input);
+  const levels = maxDepth - depthOf(standing.input.from);
   const exploreId = await claim(rollouts, rolloutId, (n) => ({
-    exploreId: `explore/${rolloutId}/${n}`,
+    exploreId: explorationId(rolloutId, n),
     root,
     rootNode,
     strategy: request.strategy,
@@ -88,8 +82,8 @@ export async function startExploration(
   return { exploreId, chosen };
 }
 
-/** Of a rollout that runs and has no checkpoint yet, one is taken, at its next moment between two steps. */
-async function startingPoint(
+/** Reads how the root stands. A running one without a checkpoint takes one, at its next moment between two steps. */
+async function readForkable(
   rollouts: Rollouts,
   { rolloutId, strategy }: ExploreRequest,
 ): Promise<Standing> {
@@ -103,8 +97,12 @@ async function startingPoint(
 /** No exploration has more continuations, so none has the seeds of another. */
 const seedsOfOne = 10_000;
 
-function nodeOf(standing: Standing, { way }: ChosenWay): ExploreNode {
-  const { input, state, reward, steps, checkpoints } = standing;
+async function readRootNode(
+  { documents }: Rollouts,
+  standing: Standing,
+  { way }: ChosenWay,
+): Promise<ExploreNode> {
+  const { input, state, reward, trajectory, checkpoints } = standing;
   return {
     rolloutId: input.rolloutId,
     parentRolloutId: null,
@@ -114,7 +112,7 @@ function nodeOf(standing: Standing, { way }: ChosenWay): ExploreNode {
     reward,
     checkpoints:
       way === 'replay'
-        ? Array.from({ length: steps }, (_, i) => i + 1)
+        ? stepsIn(await readEntries(documents, trajectory))
         : checkpoints.map(({ step }) => step),
   };
 }
@@ -122,7 +120,7 @@ function nodeOf(standing: Standing, { way }: ChosenWay): ExploreNode {
 function refuseNowhere({ rolloutId, checkpoints }: ExploreNode, { at }: StrategyChoice): void {
   if (checkpoints.length === 0) {
     throw new UsageError(
-      `${rolloutId} has no checkpoints to go on from; run it with --checkpoints step, or explore with --way replay`,
+      `${rolloutId} has no checkpoints to fork; run it with --checkpoints step, or explore with --way replay`,
     );
   }
   if (typeof at !== 'number' || checkpoints.includes(at)) return;
@@ -131,7 +129,7 @@ function refuseNowhere({ rolloutId, checkpoints }: ExploreNode, { at }: Strategy
   );
 }
 
-/** Where it begins at one step; a strategy that looks at many does without those that are gone. */
+/** Refuses a strategy that begins at one step whose checkpoint has expired. One that looks at many steps does without the expired ones. */
 async function refuseExpired(
   rollouts: Rollouts,
   standing: Standing,
@@ -139,12 +137,12 @@ async function refuseExpired(
 ): Promise<void> {
   const { checkpoints } = standing;
   const start = at === 'last' ? checkpoints.at(-1) : checkpoints.find(({ step }) => step === at);
-  const missing = start && (await whyMissing(rollouts, start));
+  const missing = start && (await findWhyMissing(rollouts, start));
   if (missing) throw missingCheckpoint(standing, start.step, missing);
 }
 
-/** The way that was asked for is said in the task, which is what a continuation goes by. */
-async function goingOn(
+/** Writes the way that was asked for into the task, because continuations read it from there. */
+async function withWay(
   { blobs }: Rollouts,
   { packed }: Standing,
   root: RolloutInput,
@@ -156,7 +154,7 @@ async function goingOn(
   return { ...root, taskRef: ref };
 }
 
-/** Numbers are claimed in the blob store, so two explorations at once never have the same one. */
+/** Claims a number in the blob store, so that two explorations at once never have the same one. */
 async function claim(
   rollouts: Rollouts,
   rolloutId: string,
@@ -174,8 +172,8 @@ async function claim(
 
 const answerMs = 5000;
 
-/** An exploration so far, also once it has ended; null when nobody answers. */
-export async function explorationProgress(
+/** Reads an exploration so far, also once it has ended; null when nobody answers. */
+export async function readExplorationProgress(
   rollouts: Rollouts,
   exploreId: string,
 ): Promise<ExplorationProgress | null> {

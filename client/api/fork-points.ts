@@ -1,41 +1,35 @@
 import type { Checkpoint } from '../../contracts/rollout';
 import type { ContinuationWay } from '../../contracts/task';
+import type { DenvClient } from '../../denv/client';
+import { readEntries } from '../../rollouts/trajectory/chain';
+import { findPoint, findVersionBefore, stepsIn } from '../../rollouts/trajectory/checkpoints';
 import type { ChosenWay } from '../../rollouts/ways';
 import type { Rollouts } from './connect';
 import { UsageError } from '../errors';
-import { hasExpired } from './expired';
 import { wayFrom } from './rollout-status';
 import type { Standing } from './rollout-status';
-import { entriesOf, headBefore, readLinks, spentBefore } from '../../rollouts/trajectory/chain';
-import type { Link } from '../../rollouts/trajectory/chain';
-
-/** Where a continuation can begin. */
-export interface ForkPoint extends Checkpoint {
-  chosen: ChosenWay;
-}
 
 /**
- * The point before a step: its checkpoint, also one older than those that a rollout's result still lists. Where there is none, or
- * it has expired, and unless a way was asked for, the start is made again and the calls before the step with it.
- * @throws UsageError when there is no such step, or the way that was asked for needs a checkpoint
+ * Chooses how a fork of this point is continued. Where the point has no version, or an expired one, the calls before it are
+ * replayed, unless somebody asked for a way.
+ * @throws UsageError when the way that was asked for needs a checkpoint
  */
-export async function forkPointAt(
-  rollouts: Rollouts,
+export async function chooseWay(
+  rollouts: Pick<Rollouts, 'denv'>,
   standing: Standing,
-  step: number,
+  point: Checkpoint,
   asked?: ContinuationWay,
-): Promise<ForkPoint> {
+): Promise<ChosenWay> {
   const chosen = wayFrom(standing, asked);
-  const point = await pointAt(rollouts, standing, step);
-  if (chosen.way === 'replay') return { ...point, version: '', chosen };
-  const missing = await whyMissing(rollouts, point);
-  if (missing === null) return { ...point, chosen };
-  if (asked !== undefined) throw missingCheckpoint(standing, step, missing);
-  return { ...point, version: '', chosen: { way: 'replay', why: missing } };
+  if (chosen.way === 'replay') return chosen;
+  const missing = await findWhyMissing(rollouts, point);
+  if (missing === null) return chosen;
+  if (asked !== undefined) throw missingCheckpoint(standing, point.step, missing);
+  return { way: 'replay', why: missing };
 }
 
-/** Why nothing can start from a point's version; null when it can. */
-export async function whyMissing(
+/** Finds why nothing can start from a point's version; null when it can. */
+export async function findWhyMissing(
   { denv }: Pick<Rollouts, 'denv'>,
   { step, version }: Pick<Checkpoint, 'step' | 'version'>,
 ): Promise<string | null> {
@@ -44,62 +38,56 @@ export async function whyMissing(
   return null;
 }
 
+/** Asks whether a version that once was there is gone. Where nobody answers, it counts as there. */
+export async function hasExpired(denv: DenvClient, versionId: string): Promise<boolean> {
+  try {
+    await denv.getVersion(versionId);
+    return false;
+  } catch (error) {
+    return Reflect.get(Object(error), 'code') === 'version_not_found';
+  }
+}
+
 export function missingCheckpoint(standing: Standing, step: number, why: string): UsageError {
   const { rolloutId } = standing.input;
   const known = stepsWithOne(standing);
   return new UsageError(`--at ${step}: of ${rolloutId} ${why}${known}; --way replay needs none`);
 }
 
-/** Its version is empty where none was taken. */
-async function pointAt({ blobs }: Rollouts, standing: Standing, step: number): Promise<Checkpoint> {
-  const listed = standing.checkpoints.find((checkpoint) => checkpoint.step === step);
-  if (listed) return listed;
-  const links = await readLinks(blobs, standing.trajectory);
-  const entries = entriesOf(links);
-  refuseUnmade(
-    standing,
-    entries.flatMap((entry) => (entry.type === 'reply' ? [entry.step] : [])),
-    step,
-  );
-  return {
-    step,
-    version: versionBefore(links, step) ?? '',
-    trajectory: await headBefore(blobs, links, step),
-    spent: spentBefore(entries, step),
-  };
-}
-
-/** Of a rollout that runs, the next step can be gone on from too. */
-function refuseUnmade({ input, state, steps }: Standing, made: number[], step: number): void {
-  if (made.includes(step) || (state === 'running' && step === steps + 1)) return;
+/**
+ * Reads the point before a step of a rollout.
+ * @throws UsageError when the rollout has made no such step
+ */
+export async function readPoint(
+  { documents }: Pick<Rollouts, 'documents'>,
+  standing: Standing,
+  step: number,
+): Promise<Checkpoint> {
+  const { input, state, steps, trajectory, checkpoints } = standing;
+  const nextStep = state === 'running' ? steps + 1 : null;
+  const point = await findPoint(documents, { trajectory, checkpoints, nextStep }, step);
+  if (point) return point;
+  const last = stepsIn(await readEntries(documents, trajectory)).at(-1);
   throw new UsageError(
-    made.length === 0
-      ? `${input.rolloutId} has made no step to go on from`
-      : `--at ${step}: ${input.rolloutId} has no such step; it has made ${made.at(-1)}`,
+    last === undefined
+      ? `${input.rolloutId} has made no step to fork`
+      : `--at ${step}: ${input.rolloutId} has no such step; it has made ${last}`,
   );
 }
 
-/** The version that was taken before a step. @throws UsageError when there is none */
-export async function versionAt(
-  rollouts: Rollouts,
+/** Reads the version that was taken before a step. @throws UsageError when there is none */
+export async function readVersion(
+  { documents }: Pick<Rollouts, 'documents'>,
   standing: Standing,
   step: number,
 ): Promise<string> {
   const listed = standing.checkpoints.find((checkpoint) => checkpoint.step === step);
   if (listed) return listed.version;
-  const version = versionBefore(await readLinks(rollouts.blobs, standing.trajectory), step);
+  const version = findVersionBefore(await readEntries(documents, standing.trajectory), step);
   if (version !== null) return version;
   throw new UsageError(
     `--at ${step}: ${standing.input.rolloutId} has no checkpoint before that step${stepsWithOne(standing)}`,
   );
-}
-
-/** Steps are recorded with the version that was taken before their first call. */
-function versionBefore(links: Link[], step: number): string | null {
-  const found = entriesOf(links).findLast(
-    (entry) => entry.type === 'observation' && entry.step === step && entry.version !== undefined,
-  );
-  return found?.type === 'observation' ? (found.version ?? null) : null;
 }
 
 function stepsWithOne({ checkpoints }: Standing): string {

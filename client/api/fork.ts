@@ -1,24 +1,21 @@
-import type { Continuation, RolloutInput } from '../../contracts/rollout';
+import type { Checkpoint, Continuation, RolloutInput } from '../../contracts/rollout';
 import type { ContinuationWay } from '../../contracts/task';
-import { identityOf } from '../../rollouts/identity';
+import { depthOf, maxDepth, startOf, toContinuationInput } from '../../rollouts/continuation/start';
+import { inputName } from '../../rollouts/inputs';
 import type { ChosenWay } from '../../rollouts/ways';
+import { forkId } from '../../workflows/continuation-ids';
 import { withChanges } from './changes';
 import type { ModelChanges } from './changes';
 import type { Rollouts } from './connect';
-import { editObservation } from '../../rollouts/trajectory/edits';
 import { UsageError } from '../errors';
-import { inputName } from '../../rollouts/inputs';
-import { recordedBefore, replayBase } from './replay-source';
-import { startRollout, takeCheckpoint } from './rollouts';
-import { forkPointAt } from './fork-points';
-import type { ForkPoint } from './fork-points';
-import { deepest, depthOf, readStanding } from './rollout-status';
+import { chooseWay, readPoint } from './fork-points';
+import { readStanding } from './rollout-status';
 import type { Standing } from './rollout-status';
-import { addLink } from '../../rollouts/trajectory/chain';
+import { startRollout, takeCheckpoint } from './rollouts';
 
 export interface ForkRequest {
   rolloutId: string;
-  /** Go on from before this step, or from the last checkpoint: of a rollout that runs, one that is taken now. */
+  /** The step to fork, or the last checkpoint: of a running rollout, one that is taken now. */
   at: number | 'last';
   count: number;
   way?: ContinuationWay;
@@ -35,75 +32,79 @@ export interface StartedForks {
 }
 
 /**
- * Starts `count` rollouts that go on from one step of another: the same world and the same transcript, of which nothing is asked
- * of a model again, with what was left of the budget and a seed of their own. Asking again adds more of them.
- * @throws UsageError when it cannot be gone on from there
+ * Forks one step of a rollout `count` times, and starts the forks: each has the sandbox and the transcript as they were before that
+ * step, what was left of the budget, and a seed of its own. No model is asked again for the steps before. Asking again adds more.
+ * @throws UsageError, RolloutError when the step cannot be forked that way
  */
 export async function startForks(rollouts: Rollouts, request: ForkRequest): Promise<StartedForks> {
-  const { standing, step } = await placeOf(rollouts, request);
-  const point = await forkPointAt(rollouts, standing, step, request.way);
-  const depth = depthOf(standing.input) + 1;
-  if (depth > deepest) {
-    throw new UsageError(
-      `${request.rolloutId} is a fork ${deepest} deep already, and that is as deep as it goes`,
-    );
-  }
-  const from = await continuationFrom(rollouts, { standing, point, request, depth });
-  const parent = await withChanges(standing.input, request.changes, request.priceFile);
+  const { rolloutId, count, changes } = request;
+  const { standing, point } = await readPlace(rollouts, request);
+  const chosen = await chooseWay(rollouts, standing, point, request.way);
+  refuseTooDeep(standing.input);
+  const from = await readStart(rollouts, { standing, point, chosen, request });
+  const like = await withChanges(standing.input, changes, request.priceFile);
   const taskDigest = standing.packed.digest;
-  const seeded = request.changes.settings?.seed !== undefined;
-  const claimed = await claim(rollouts, request.count, (k, nth) =>
-    continuationOf({ parent, taskDigest, from, k, seedStep: seeded ? nth : k }),
+  // A seed that was asked for is that of the first one.
+  const isSeeded = changes.settings?.seed !== undefined;
+  const claimed = await claim(rollouts, count, (k, nth) =>
+    toContinuationInput(like, {
+      rolloutId: forkId(rolloutId, point.step, k),
+      index: k,
+      seedShift: isSeeded ? nth : k,
+      taskDigest,
+      from,
+    }),
   );
   for (const input of claimed) await startRollout(rollouts, input);
-  return { rolloutIds: claimed.map(({ rolloutId }) => rolloutId), chosen: point.chosen };
+  return { rolloutIds: claimed.map((input) => input.rolloutId), chosen };
 }
 
-async function placeOf(
+/** @throws UsageError when no fork of the rollout may be made */
+export function refuseTooDeep({ rolloutId, from }: RolloutInput): void {
+  if (depthOf(from) < maxDepth) return;
+  throw new UsageError(
+    `${rolloutId} is a fork ${maxDepth} deep already, and that is as deep as it goes`,
+  );
+}
+
+/** The rollout as it stands, and the point before the step that is asked for. */
+async function readPlace(
   rollouts: Rollouts,
   { rolloutId, at }: ForkRequest,
-): Promise<{ standing: Standing; step: number }> {
+): Promise<{ standing: Standing; point: Checkpoint }> {
   const standing = await readStanding(rollouts, rolloutId);
-  if (at !== 'last') return { standing, step: at };
+  if (at !== 'last') return { standing, point: await readPoint(rollouts, standing, at) };
+  // What the rollout answers is the point: it may be steps ahead by the time that anything is read of it.
   if (standing.state === 'running') {
-    const { step } = await takeCheckpoint(rollouts, rolloutId);
-    return { standing: await readStanding(rollouts, rolloutId), step };
+    return { standing, point: await takeCheckpoint(rollouts, rolloutId) };
   }
   const step = standing.checkpoints.at(-1)?.step ?? standing.steps;
-  if (step < 1) throw new UsageError(`${rolloutId} has made no step to go on from`);
-  return { standing, step };
+  if (step < 1) throw new UsageError(`${rolloutId} has made no step to fork`);
+  return { standing, point: await readPoint(rollouts, standing, step) };
 }
 
-async function continuationFrom(
+function readStart(
   rollouts: Rollouts,
-  asked: { standing: Standing; point: ForkPoint; request: ForkRequest; depth: number },
+  asked: { standing: Standing; point: Checkpoint; chosen: ChosenWay; request: ForkRequest },
 ): Promise<Continuation> {
-  const { standing, point, request, depth } = asked;
-  const { blobs } = rollouts;
-  let { trajectory } = point;
-  for (const { call, text } of request.edits ?? []) {
-    trajectory = await editObservation(blobs, trajectory, call, text);
-  }
-  const { step } = point;
-  const { message: text } = request;
-  if (text !== undefined) {
-    trajectory = await addLink(blobs, trajectory, [{ type: 'person', step, text }]);
-  }
-  const { way } = point.chosen;
-  return {
-    parentRolloutId: request.rolloutId,
-    step,
-    version:
-      way === 'replay' ? (await replayBase(rollouts, standing.input)).version : point.version,
-    trajectory,
-    way,
-    ...(way === 'replay' ? { replay: await recordedBefore(rollouts, standing, step) } : {}),
-    depth,
-    spent: point.spent,
-  };
+  const { standing, point, chosen, request } = asked;
+  return startOf(
+    {
+      documents: rollouts.documents,
+      findTranscript: (rolloutId) => readStanding(rollouts, rolloutId),
+    },
+    {
+      parentRolloutId: request.rolloutId,
+      from: standing.input.from,
+      point,
+      way: chosen.way === 'replay' ? 'replay' : 'snapshot',
+      ...(request.edits ? { edits: request.edits } : {}),
+      ...(request.message === undefined ? {} : { message: request.message }),
+    },
+  );
 }
 
-/** Numbers are claimed in the blob store, so two who fork at once never name the same continuation. */
+/** Claims numbers in the blob store, so that two who fork at once never name the same continuation. */
 async function claim(
   { blobs }: Rollouts,
   count: number,
@@ -116,36 +117,4 @@ async function claim(
     if ((await blobs.putIfAbsent(inputName(input.rolloutId), data)).won) claimed.push(input);
   }
   return claimed;
-}
-
-function continuationOf(asked: {
-  parent: RolloutInput;
-  taskDigest: string;
-  from: Continuation;
-  k: number;
-  seedStep: number;
-}): RolloutInput {
-  const { parent, taskDigest, from, k, seedStep } = asked;
-  const { agent, limits, model } = parent;
-  const settings = { ...model.settings, seed: (model.settings.seed ?? 0) + seedStep };
-  return {
-    ...parent,
-    rolloutId: `${from.parentRolloutId}/e${from.step}.${k}`,
-    index: k,
-    identity: identityOf({
-      taskDigest,
-      agent,
-      model: model.name,
-      settings,
-      limits,
-      index: k,
-      from: {
-        parentRolloutId: from.parentRolloutId,
-        step: from.step,
-        trajectory: from.trajectory,
-      },
-    }),
-    model: { ...model, settings },
-    from,
-  };
 }

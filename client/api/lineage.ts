@@ -9,37 +9,39 @@ import { editsBetween } from '../../rollouts/trajectory/edits';
 import type { EditedObservation } from '../../rollouts/trajectory/edits';
 import { RolloutError } from '../../rollouts/errors';
 import { readInput } from '../../rollouts/inputs';
-import { readTrajectory } from '../../rollouts/trajectory/steps';
+import { readEntries } from '../../rollouts/trajectory/chain';
 
-/** What a continuation goes on from. */
+/** Where a rollout was forked from. */
 export interface Origin {
   rolloutId: string;
   step: number;
   way: ContinuationWay;
   /** Empty where the task's start was made again. */
   version: string;
-  /** What it was shown otherwise than its parent. */
+  /** The observations that it was shown differently from its parent. */
   edited: EditedObservation[];
-  /** Said to it by whoever forked it. */
+  /** What whoever forked it said to it. */
   said: string[];
 }
 
-type Store = Pick<Records, 'ledger' | 'blobs'>;
+type Store = Pick<Records, 'ledger' | 'blobs' | 'documents'>;
 
-/** Where a rollout goes on from, and how others would go on from it. */
-export async function lineageOf(
+/**
+ * Reads where a rollout was forked from, and how its own forks would be continued.
+ * @param own  its transcript; empty where nobody tells it
+ */
+export async function readLineage(
   store: Store,
   rolloutId: string,
   own: TrajectoryEntry[],
 ): Promise<{ origin: Origin | null; goesOn: ChosenWay | null }> {
-  const input = await inputIfKept(store, rolloutId);
+  const input = await findInput(store, rolloutId);
   if (!input) return { origin: null, goesOn: null };
-  const data = await store.blobs.get(input.taskRef);
-  const { task } = PackedTask.parse(JSON.parse(data.toString()));
-  return { origin: await originOf(store, input, own), goesOn: wayOf(task) };
+  const { task } = await store.documents.get(PackedTask, input.taskRef);
+  return { origin: await readOrigin(store, input, own), goesOn: wayOf(task) };
 }
 
-async function inputIfKept(store: Store, rolloutId: string): Promise<RolloutInput | null> {
+async function findInput(store: Store, rolloutId: string): Promise<RolloutInput | null> {
   try {
     return await readInput(store, rolloutId);
   } catch (error) {
@@ -48,16 +50,16 @@ async function inputIfKept(store: Store, rolloutId: string): Promise<RolloutInpu
   }
 }
 
-async function originOf(
+async function readOrigin(
   store: Store,
   { from }: RolloutInput,
   own: TrajectoryEntry[],
 ): Promise<Origin | null> {
   if (!from) return null;
   const { parentRolloutId: rolloutId, step, version, way = 'snapshot', trajectory } = from;
-  const shown = own.length > 0 ? own : await readTrajectory(store.blobs, trajectory);
+  const shown = own.length > 0 ? own : await readEntries(store.documents, trajectory);
   const result = (await store.ledger.rollout(rolloutId))?.result;
-  const parent = await readTrajectory(store.blobs, result?.trajectory ?? '');
+  const parent = await readEntries(store.documents, result?.trajectory ?? '');
   const edited = editsBetween(parent, shown, step);
   return {
     rolloutId,
@@ -69,7 +71,7 @@ async function originOf(
   };
 }
 
-/** What people said right before a step, beyond what they had said to the parent. */
+/** What people said right before a step, without what they had said to the parent there. */
 function wordsAt(entries: TrajectoryEntry[], step: number, known: string[]): string[] {
   return entries.flatMap((entry) =>
     entry.type === 'person' && entry.step === step && !known.includes(entry.text)

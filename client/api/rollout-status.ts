@@ -22,12 +22,6 @@ export interface Standing {
   checkpoints: Checkpoint[];
 }
 
-/** Forks of forks of forks. */
-export const deepest = 100;
-
-/** Forks between a rollout and its first ancestor. */
-export const depthOf = ({ from }: RolloutInput): number => from?.depth ?? (from ? 1 : 0);
-
 /**
  * Asks the ledger, and of a rollout that runs its workflow.
  * @throws RolloutError when there is no such rollout, UserError when nobody tells where it is

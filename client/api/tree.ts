@@ -1,13 +1,12 @@
 import type { RolloutInput } from '../../contracts/rollout';
 import type { ContinuationWay } from '../../contracts/task';
 import type { TrajectoryEntry } from '../../contracts/trajectory';
-import type { BlobStore } from '../../stores/blobs';
 import type { RolloutRow } from '../../stores/ledger';
 import type { Records } from './connect';
 import { currentResult } from '../../rollouts/verdicts';
 import { UserError } from '../errors';
 import { findContinuationInput } from '../../rollouts/inputs';
-import { readTrajectory } from '../../rollouts/trajectory/steps';
+import { readEntries } from '../../rollouts/trajectory/chain';
 
 /** A rollout with what was made of it. */
 export interface TreeRollout {
@@ -15,54 +14,74 @@ export interface TreeRollout {
   state: 'running' | 'scored' | 'unscored' | 'cancelled';
   reward: number | null;
   model: string;
-  /** Of a continuation: how it went on, and what its agent did first. */
+  /** Of a continuation: how it was continued, and what its agent did first. Null for the root. */
   way: ContinuationWay | null;
   action: string | null;
-  /** Its steps that were gone on from, in order. */
+  /** Its steps that were forked, in order. */
   points: TreePoint[];
 }
 
-/** A step that was gone on from. */
+/** A step that was forked. */
 export interface TreePoint {
   step: number;
-  /** The snapshot; null where the calls before were made again instead. */
+  /** The snapshot that the forks started from; null where the calls before the step were replayed instead. */
   version: string | null;
-  /** Mean reward of all that came of it and was scored; null when nothing was. */
+  /** Mean reward of the scored rollouts below; null when none was scored. */
   value: number | null;
-  /** Rollouts that came of it, those of their own steps included. */
+  /** Rollouts below, forks of forks included. */
   visits: number;
   scored: number;
   continuations: TreeRollout[];
 }
 
-type Store = Pick<Records, 'ledger' | 'blobs'>;
+type Store = Pick<Records, 'ledger' | 'blobs' | 'documents'>;
 
 /**
- * The tree under a rollout: its continuations, theirs, and so on, as the ledger has them.
+ * Reads the tree under a rollout: its continuations, theirs, and so on, as the ledger has them.
  * @throws UserError when there is no such rollout
  */
-export async function treeOf({ ledger, blobs }: Store, rolloutId: string): Promise<TreeRollout> {
-  const root = await ledger.rollout(rolloutId);
+export async function readTree(store: Store, rolloutId: string): Promise<TreeRollout> {
+  const root = await store.ledger.rollout(rolloutId);
   if (!root) throw new UserError(`there is no rollout ${rolloutId}; see: rollouts list`);
-  const rows = await ledger.rollouts({ batchId: root.batchId });
-  const children = Map.groupBy(rows, ({ parentRolloutId }) => parentRolloutId ?? '');
-  const grow = async (row: RolloutRow): Promise<TreeRollout> => {
-    const below = await Promise.all(
-      (children.get(row.rolloutId) ?? []).map(async (child) => ({
-        row: child,
-        input: await findContinuationInput(blobs, child.rolloutId),
-        tree: await grow(child),
-      })),
-    );
-    for (const { tree, input, row: child } of below) {
-      tree.way = input?.from?.way ?? 'snapshot';
-      tree.action = await firstAction(blobs, child, input);
-    }
-    const byStep = Map.groupBy(below, ({ row: child }) => child.parentStep ?? 0);
-    const points = [...byStep].map(([step, forks]) => pointOf(step, forks));
-    return { ...bare(row), points: points.toSorted((a, b) => a.step - b.step) };
-  };
-  return grow(root);
+  return growTree(store, root, byParent(await store.ledger.rollouts({ batchId: root.batchId })));
+}
+
+/** The row of a rollout and those of its continuations, theirs, and so on, among the rows of its batch. */
+export function rowsUnder(root: RolloutRow, rows: RolloutRow[]): RolloutRow[] {
+  const children = byParent(rows);
+  const under = (row: RolloutRow): RolloutRow[] => [
+    row,
+    ...(children.get(row.rolloutId) ?? []).flatMap(under),
+  ];
+  return under(root);
+}
+
+const byParent = (rows: RolloutRow[]): Map<string, RolloutRow[]> =>
+  Map.groupBy(rows, ({ parentRolloutId }) => parentRolloutId ?? '');
+
+interface Child {
+  row: RolloutRow;
+  input: RolloutInput | null;
+  tree: TreeRollout;
+}
+
+async function growTree(
+  store: Store,
+  row: RolloutRow,
+  children: Map<string, RolloutRow[]>,
+): Promise<TreeRollout> {
+  const below = await Promise.all(
+    (children.get(row.rolloutId) ?? []).map(async (child): Promise<Child> => {
+      const input = await findContinuationInput(store.blobs, child.rolloutId);
+      const tree = await growTree(store, child, children);
+      const way = input?.from?.way ?? 'snapshot';
+      const action = await readFirstAction(store, child, input);
+      return { row: child, input, tree: { ...tree, way, action } };
+    }),
+  );
+  const byStep = Map.groupBy(below, ({ row: child }) => child.parentStep ?? 0);
+  const points = [...byStep].map(([step, forks]) => toPoint(step, forks));
+  return { ...bare(row), points: points.toSorted((a, b) => a.step - b.step) };
 }
 
 function bare(row: RolloutRow): Omit<TreeRollout, 'points'> {
@@ -77,10 +96,7 @@ function bare(row: RolloutRow): Omit<TreeRollout, 'points'> {
   return { rolloutId, state, reward, model, way: null, action: null };
 }
 
-function pointOf(
-  step: number,
-  forks: { tree: TreeRollout; input: RolloutInput | null }[],
-): TreePoint {
+function toPoint(step: number, forks: Child[]): TreePoint {
   const continuations = forks.map(({ tree }) => tree).toSorted(byId);
   const below = continuations.flatMap(rolloutsOf);
   const rewards = below.flatMap(({ reward }) => (reward === null ? [] : [reward]));
@@ -107,17 +123,17 @@ export function meanOf(numbers: number[]): number | null {
 const byId = (a: TreeRollout, b: TreeRollout): number =>
   a.rolloutId.localeCompare(b.rolloutId, 'en', { numeric: true });
 
-async function firstAction(
-  blobs: BlobStore,
+async function readFirstAction(
+  { documents }: Store,
   { result, parentStep }: RolloutRow,
   input: RolloutInput | null,
 ): Promise<string | null> {
-  const entries = await readTrajectory(blobs, result?.trajectory ?? '', input?.from?.trajectory);
+  const entries = await readEntries(documents, result?.trajectory ?? '', input?.from?.trajectory);
   const first = entries.find((entry) => entry.type === 'reply' && entry.step >= (parentStep ?? 0));
   return first ? actionOf(first) : null;
 }
 
-/** What a reply does, in a line. */
+/** Says in one line what a reply does. */
 export function actionOf(entry: TrajectoryEntry): string {
   if (entry.type !== 'reply') return entry.type;
   const { text, toolCalls } = entry.reply;

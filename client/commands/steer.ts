@@ -3,7 +3,7 @@ import type { RolloutStatus } from '../../contracts/rollout';
 import { connect } from '../api/connect';
 import type { Rollouts } from '../api/connect';
 import type { Context } from '../context';
-import { isExploration } from '../api/explore';
+import { isExploration } from '../../workflows/continuation-ids';
 import {
   cancelBatch,
   cancelExploration,

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { openRecords } from '../api/connect';
 import type { Context } from '../context';
-import { treeOf } from '../api/tree';
+import { readTree } from '../api/tree';
 import { treeDot } from '../reports/tree-dot';
 import { treeLines } from '../reports/tree';
 import { UsageError } from '../errors';
@@ -37,7 +37,7 @@ async function tree(context: Context, rolloutId: string, options: TreeOptions): 
   if (options.json && options.dot) throw new UsageError('--json and --dot exclude each other');
   const records = await openRecords(context.settings);
   try {
-    const grown = await treeOf(records, rolloutId);
+    const grown = await readTree(records, rolloutId);
     if (options.json) context.print(JSON.stringify(grown));
     else for (const line of options.dot ? treeDot(grown) : treeLines(grown)) context.print(line);
   } finally {

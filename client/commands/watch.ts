@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { connect } from '../api/connect';
 import type { Rollouts } from '../api/connect';
 import type { Context } from '../context';
-import { isExploration } from '../api/explore';
+import { isExploration } from '../../workflows/continuation-ids';
 import { followExploration, printExploration } from '../follow/exploration';
 import { followBatch, printReport } from '../follow/batch';
 import { onInterrupts } from '../follow/interrupts';

@@ -5,7 +5,8 @@ import type { ExplorationResult, ExploreNode } from '../../contracts/rollout';
 import type { ExplorationProgress } from '../../workflows/messages';
 import type { Rollouts } from '../api/connect';
 import type { Context } from '../context';
-import { awaitExploration, explorationProgress, rootOf } from '../api/explore';
+import { awaitExploration, readExplorationProgress } from '../api/explore';
+import { rootOfExploration } from '../../workflows/continuation-ids';
 import { explorationLines } from '../reports/exploration';
 import { UserError } from '../errors';
 import { formatReward } from '../reports/table';
@@ -39,7 +40,7 @@ export function printExploration(
   result: ExplorationResult,
   { json }: { json?: boolean },
 ): void {
-  const rootRolloutId = rootOf(result.exploreId);
+  const rootRolloutId = rootOfExploration(result.exploreId);
   if (json) context.print(JSON.stringify({ rootRolloutId, ...result }));
   else for (const line of explorationLines(rootRolloutId, result)) context.print(line);
   const whole = result.ended === 'stop_reward' || result.scored === result.rollouts.length;
@@ -55,7 +56,7 @@ async function endOf(rollouts: Rollouts, exploreId: string): Promise<Exploration
     }
     const cancelled =
       error instanceof WorkflowFailedError && error.cause instanceof CancelledFailure;
-    const progress = cancelled ? await explorationProgress(rollouts, exploreId) : null;
+    const progress = cancelled ? await readExplorationProgress(rollouts, exploreId) : null;
     if (!progress) throw error;
     return cancelledResult(progress);
   }
@@ -71,7 +72,7 @@ async function tell(
   const told = new Set<string>();
   for (;;) {
     const last = over.aborted;
-    const progress = await explorationProgress(rollouts, exploreId);
+    const progress = await readExplorationProgress(rollouts, exploreId);
     for (const line of progress ? newLines(progress, told) : []) context.note(line);
     if (last) return;
     await sleep(pollMs, undefined, { signal: over }).catch(() => undefined);

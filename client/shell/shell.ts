@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { attach } from './attach';
 import type { DenvPlace, Rollouts } from '../api/connect';
 import { UserError } from '../errors';
-import { versionAt } from '../api/fork-points';
+import { readVersion } from '../api/fork-points';
 import { readStanding } from '../api/rollout-status';
 import type { Terminal } from './terminal';
 
@@ -27,7 +27,7 @@ export async function versionFor(
   { rolloutId, step }: ShellRequest,
 ): Promise<string> {
   const standing = await readStanding(rollouts, rolloutId);
-  if (step !== undefined) return versionAt(rollouts, standing, step);
+  if (step !== undefined) return readVersion(rollouts, standing, step);
   const result = (await rollouts.ledger.rollout(rolloutId))?.result;
   const judged = result?.verdicts.findLast(({ of }) => of === 'submission')?.version;
   const version = judged || standing.checkpoints.at(-1)?.version;

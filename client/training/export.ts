@@ -1,4 +1,5 @@
 import type { TrajectoryEntry } from '../../contracts/trajectory';
+import type { Ledger, RolloutRow } from '../../stores/ledger';
 import type { Records } from '../api/connect';
 import { currentResult } from '../../rollouts/verdicts';
 import { UserError } from '../errors';
@@ -10,9 +11,9 @@ import type {
   TrainingNode,
 } from './schema';
 import { tokenSegments } from './tokens';
-import { replyOf, trainingTree } from './tree';
+import { replyOf, readTrainingTree } from './tree';
 import type { EndedRow, TrainingLink } from './tree';
-import { meanOf, rolloutsOf, treeOf } from '../api/tree';
+import { meanOf, rowsUnder } from '../api/tree';
 
 export interface TrainingExport {
   lines: TrainingLine[];
@@ -22,22 +23,22 @@ export interface TrainingExport {
   running: number;
 }
 
-type Store = Pick<Records, 'ledger' | 'blobs'>;
+type Store = Pick<Records, 'ledger' | 'documents'>;
 
 /**
- * A rollout with all that came of it, or a whole batch, for training.
+ * Reads a rollout with all its continuations, or a whole batch, as the lines of a training file.
  * @throws UserError when there is neither of that name
  */
 export async function exportTraining(
-  { ledger, blobs }: Store,
+  { ledger, documents }: Store,
   id: string,
 ): Promise<TrainingExport> {
-  const rows = await rowsOf({ ledger, blobs }, id);
+  const rows = await readRows(ledger, id);
   const ended = rows.flatMap((row): EndedRow[] => {
     const result = currentResult(row);
     return result ? [{ ...row, result }] : [];
   });
-  const { links, endOf } = await trainingTree(blobs, ended);
+  const { links, endOf } = await readTrainingTree(documents, ended);
   const tokens = tokenSegments(links);
   const nodes = links.flatMap((link): TrainingLine[] => [
     nodeOf(link, tokens.get(link)),
@@ -53,13 +54,11 @@ export async function exportTraining(
   };
 }
 
-async function rowsOf({ ledger, blobs }: Store, id: string) {
+async function readRows(ledger: Ledger, id: string): Promise<RolloutRow[]> {
   if (await ledger.batch(id)) return ledger.rollouts({ batchId: id });
   const row = await ledger.rollout(id);
   if (!row) throw new UserError(`there is no rollout or batch ${id}; see: rollouts list`);
-  const below = new Set(rolloutsOf(await treeOf({ ledger, blobs }, id)).map((r) => r.rolloutId));
-  const rows = await ledger.rollouts({ batchId: row.batchId });
-  return rows.filter(({ rolloutId }) => below.has(rolloutId));
+  return rowsUnder(row, await ledger.rollouts({ batchId: row.batchId }));
 }
 
 function nodeOf(link: TrainingLink, tokens: TokenSegment[] | undefined): TrainingNode {
@@ -121,7 +120,7 @@ function tokenIdsOf(
   return restarts || answered.length < path.length ? 'broken' : 'whole';
 }
 
-/** An entry as a message. A world that was put back is none: for the agent nothing happened. */
+/** An entry as a message. A restored sandbox is none: for the agent nothing happened. */
 function messageOf(entry: TrajectoryEntry): TrainingMessage[] {
   switch (entry.type) {
     case 'system':

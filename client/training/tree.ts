@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import type { RolloutResult } from '../../contracts/rollout';
-import { TrajectoryNode } from '../../contracts/trajectory';
 import type { ModelReply, TrajectoryEntry } from '../../contracts/trajectory';
-import type { BlobStore } from '../../stores/blobs';
+import type { Documents } from '../../rollouts/documents';
+import { readLinks } from '../../rollouts/trajectory/chain';
 import type { RolloutRow } from '../../stores/ledger';
 
-/** A link of a trajectory among all that begin like it. */
+/** A link of trajectories: one for all of a task's trajectories that begin with the same entries. */
 export interface TrainingLink {
   id: string;
   taskId: string;
@@ -21,18 +21,18 @@ export interface TrainingLink {
 export type EndedRow = RolloutRow & { result: RolloutResult };
 
 /**
- * The trajectories of rollouts as trees: what several of them begin with is one and the same link. Rollouts of one task begin with
+ * Reads the trajectories of rollouts as trees: what several of them begin with is one and the same link. Rollouts of one task begin with
  * the same prompt, so the repeats of a task are siblings too; rollouts of different tasks share nothing.
  * @returns the links, each after its parent, and where each rollout ends (null: nowhere)
  */
-export async function trainingTree(
-  blobs: BlobStore,
+export async function readTrainingTree(
+  documents: Documents,
   rows: EndedRow[],
 ): Promise<{ links: TrainingLink[]; endOf: Map<string, TrainingLink | null> }> {
   const links = new Map<string, TrainingLink>();
   const endOf = new Map<string, TrainingLink | null>();
   for (const row of rows) {
-    const end = await linkAt(blobs, links, row.taskId, row.result.trajectory);
+    const end = await addChain(documents, links, row.taskId, row.result.trajectory);
     endOf.set(row.rolloutId, end);
     end?.ends.push(row);
     for (let link = end; link; link = link.parent) link.leaves.push(row);
@@ -40,28 +40,18 @@ export async function trainingTree(
   return { links: [...links.values()], endOf };
 }
 
-async function linkAt(
-  blobs: BlobStore,
+/** Adds the links of one trajectory that are not there yet. @returns the last one; null for an empty trajectory */
+async function addChain(
+  documents: Documents,
   links: Map<string, TrainingLink>,
   taskId: string,
   head: string,
 ): Promise<TrainingLink | null> {
-  const chain: { ref: string; node: TrajectoryNode }[] = [];
-  let parent: TrainingLink | null = null;
-  for (let ref: string | null = head === '' ? null : head; ref !== null;) {
-    const known = links.get(idOf(taskId, ref));
-    if (known) {
-      parent = known;
-      break;
-    }
-    const data: Buffer = await blobs.get(ref);
-    const node = TrajectoryNode.parse(JSON.parse(data.toString()));
-    chain.push({ ref, node });
-    ref = node.prev;
-  }
-  for (const { ref, node } of chain.reverse()) {
+  const fresh = await readLinks(documents, head, (ref) => links.has(idOf(taskId, ref)));
+  const before = fresh[0] ? fresh[0].prev : head;
+  let parent = (before && links.get(idOf(taskId, before))) || null;
+  for (const { ref, entries } of fresh) {
     const id = idOf(taskId, ref);
-    const { entries } = node;
     const link: TrainingLink = { id, taskId, parent, children: [], entries, leaves: [], ends: [] };
     parent?.children.push(link);
     links.set(id, link);

@@ -130,7 +130,8 @@ async function* lineageOf(
   documents: Pick<Documents, 'find'>,
   from: Continuation | undefined,
 ): AsyncGenerator<Continuation> {
-  for (let at = from; at !== undefined; at = await findFrom(documents, at.parentRolloutId)) yield at;
+  for (let at = from; at !== undefined; at = await findFrom(documents, at.parentRolloutId))
+    yield at;
 }
 
 const findFrom = async (

@@ -57,7 +57,8 @@ export async function appendEntries(
   entries: TrajectoryEntry[],
 ): Promise<string> {
   if (entries.length === 0) return head;
-  return documents.put({ prev: head === '' ? null : head, entries } satisfies TrajectoryNode);
+  // Parsed, so that the fields are in one order whoever made the entries.
+  return documents.put(TrajectoryNode.parse({ prev: head === '' ? null : head, entries }));
 }
 
 /**

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { TrajectoryEntry } from '../../contracts/trajectory';
 import type { Documents } from '../documents';
 import { RolloutError } from '../errors';
@@ -58,7 +59,10 @@ function findObservation(entries: TrajectoryEntry[], call: string): ObservationE
   const matches = [...known].filter(([, { observation }]) => observation.toolCallId === call);
   const [match] = matches;
   if (match && matches.length === 1) return match[1];
-  throw new RolloutError('invalid_request', `--edit-observation ${call}: ${whyNot(known, matches)}`);
+  throw new RolloutError(
+    'invalid_request',
+    `--edit-observation ${call}: ${whyNot(known, matches)}`,
+  );
 }
 
 function whyNot(
@@ -119,7 +123,7 @@ export function withRealObservations(
   const replaced = new Map<TrajectoryEntry, ObservationEntry>();
   for (const [number, entry] of byNumber(shown)) {
     const was = made.get(number);
-    if (was && JSON.stringify(was) !== JSON.stringify(entry)) replaced.set(entry, was);
+    if (was && !isDeepStrictEqual(was, entry)) replaced.set(entry, was);
   }
   return replaced.size === 0 ? shown : shown.map((entry) => replaced.get(entry) ?? entry);
 }

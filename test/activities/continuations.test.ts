@@ -74,12 +74,11 @@ const fork = (step: number, more: object = {}) => ({
   seed: 100,
   parentRolloutId: rootId,
   step,
-  depth: 1,
   ...more,
 });
 
 describe('declareContinuations', () => {
-  test('goes on from the checkpoint, with what was left of the budget and a seed of its own', async () => {
+  test('starts from the checkpoint, with what was left of the budget and a seed of its own', async () => {
     const bench = activityBench();
     const { root, heads, spent } = await rooted(bench);
 
@@ -128,7 +127,7 @@ describe('declareContinuations', () => {
     await expect(run(bench.activities.declareContinuations, { root, forks })).rejects.toMatchObject(
       {
         type: 'InvalidRequest',
-        message: `${rootId} has no checkpoint before step 3 to go on from`,
+        message: `${rootId} has no checkpoint before step 3 to fork`,
       },
     );
     expect(bench.blobs.named.size).toBe(0);
@@ -163,6 +162,7 @@ describe('declareContinuations', () => {
       spent,
     };
     bench.blobs.named.set(inputName(rootId), Buffer.from(JSON.stringify({ ...root, from })));
+    bench.results.set('p', lostResult({ ...root, rolloutId: 'p' }, 'x', new Date(0)));
 
     const [made] = await run(bench.activities.declareContinuations, { root, forks: [fork(3)] });
 

@@ -8,7 +8,7 @@ import {
   handle,
   readRolloutStatus,
 } from '../../client/api/rollouts';
-import { readTrajectory } from '../../rollouts/trajectory/steps';
+import { readEntries } from '../../rollouts/trajectory/chain';
 import { batchReport } from '../../client/api/watch';
 import type { RolloutResult } from '../../contracts/rollout';
 import { forkChildKey, sandboxIdOf, versionIdOf } from '../../denv/ids';
@@ -71,7 +71,7 @@ const eventsOf = async (sandboxId: string) =>
 
 /** What the agent was shown, an observation a line. */
 async function told(result: RolloutResult | undefined): Promise<string> {
-  const entries = await readTrajectory(stack.rollouts.blobs, result?.trajectory ?? '');
+  const entries = await readEntries(stack.rollouts.documents, result?.trajectory ?? '');
   return entries
     .flatMap((entry) => (entry.type === 'observation' ? entry.observation.content : []))
     .map((part) => (part.type === 'text' ? part.text : part.type))

@@ -14,15 +14,7 @@ import type { ExplorationInput, ExplorationResult, RolloutInput } from '../../co
 import { activitiesFor } from '../activity-options';
 import { endOfChild, startRollout, watch } from '../children';
 import type { RolloutChild } from '../children';
-import {
-  continuationId,
-  initialState,
-  placeOf,
-  progressOf,
-  resultOf,
-  settle,
-  treeOf,
-} from './state';
+import { idAt, initialState, placeOf, progressOf, resultOf, settle, treeOf } from './state';
 import type { ExploreState } from './state';
 import { failed, troubleOf } from '../failures';
 import { explorationQuery } from '../messages';
@@ -126,8 +118,7 @@ class Search {
         input.limits.maxContinuations - state.nodes.length,
       );
       if (free <= 0) return;
-      const wanted = allowed.slice(0, free);
-      await this.#start(wanted.map((one) => ({ ...one, depth: depthOf(one.rolloutId) })));
+      await this.#start(allowed.slice(0, free));
     }
   }
 
@@ -146,18 +137,17 @@ class Search {
   }
 
   /** Also when it is cancelled meanwhile: what was declared must have an end. */
-  async #start(wanted: (Fork & { depth: number })[]): Promise<void> {
+  async #start(wanted: Fork[]): Promise<void> {
     const { input, state } = this;
-    const forks = wanted.map(({ rolloutId, step, depth }) => {
+    const forks = wanted.map(({ rolloutId, step }) => {
       if (placeOf(input, rolloutId) < 0) throw notInTree(input, rolloutId);
       const n = state.nodes.push([placeOf(input, rolloutId), step, 'running', null, []]);
       return {
-        rolloutId: continuationId(input, n),
+        rolloutId: idAt(input, n),
         index: n,
         seed: input.seed + n,
         parentRolloutId: rolloutId,
         step,
-        depth: (input.root.from?.depth ?? 0) + depth,
       };
     });
     const inputs = await CancellationScope.nonCancellable(() =>

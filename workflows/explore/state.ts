@@ -1,5 +1,6 @@
 import type { NodeFacts } from '../../activities/continuations';
 import type { ExplorationInput, ExplorationResult, ExploreNode } from '../../contracts/rollout';
+import { continuationId } from '../continuation-ids';
 import type { ExplorationProgress } from '../messages';
 
 /** Steps as runs of `from`, `to` and the distance between two: a checkpoint before each step is one run, however many they are. */
@@ -39,20 +40,14 @@ const toldNodes = 4000;
 /** Checkpoints that a query tells, over all nodes: each has its last ones. */
 const toldSteps = 50_000;
 
-/**
- * The id of an exploration's n-th continuation: `<root>/x<exploration>.<n>`, where the exploration is called by the end of its id
- * (`explore/<root>/<exploration>`), which whoever starts it makes unique.
- */
-export const continuationId = ({ root, exploreId }: ExplorationInput, n: number): string =>
-  `${root.rolloutId}/x${exploreId.split('/').at(-1)}.${n}`;
-
-const idOf = (input: ExplorationInput, place: number): string =>
-  place === 0 ? input.rootNode.rolloutId : continuationId(input, place);
+/** The id of the root at place 0, and of the n-th continuation at n. */
+export const idAt = ({ root, rootNode, exploreId }: ExplorationInput, place: number): string =>
+  place === 0 ? rootNode.rolloutId : continuationId(root.rolloutId, exploreId, place);
 
 export function placeOf(input: ExplorationInput, rolloutId: string): number {
   if (rolloutId === input.rootNode.rolloutId) return 0;
   const place = Number(rolloutId.slice(rolloutId.lastIndexOf('.') + 1));
-  return rolloutId === continuationId(input, place) ? place : -1;
+  return rolloutId === idAt(input, place) ? place : -1;
 }
 
 /** The tree as strategies see it. */
@@ -74,8 +69,8 @@ const nodeOf = (
   [parent, step, state, reward, checkpoints]: KeptNode,
   { n, parents }: { n: number; parents: ExploreNode[] },
 ): ExploreNode => ({
-  rolloutId: continuationId(input, n),
-  parentRolloutId: idOf(input, parent),
+  rolloutId: idAt(input, n),
+  parentRolloutId: idAt(input, parent),
   step,
   depth: (parents[parent]?.depth ?? 0) + 1,
   state,

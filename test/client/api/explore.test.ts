@@ -119,7 +119,7 @@ describe('starting an exploration', () => {
     await world.ledger.recordResult({ ...result, rolloutId: 'rollout/b/t/1', checkpoints: [] });
 
     await expect(explore({ rolloutId: 'rollout/b/t/1' })).rejects.toThrow(
-      'has no checkpoints to go on from; run it with --checkpoints step, or explore with --way replay',
+      'has no checkpoints to fork; run it with --checkpoints step, or explore with --way replay',
     );
   });
 });

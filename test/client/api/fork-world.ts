@@ -3,7 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Rollouts } from '../../../client/api/connect';
 import { inputName } from '../../../rollouts/inputs';
-import { addLink } from '../../../rollouts/trajectory/chain';
+import { createDocuments } from '../../../rollouts/documents';
+import type { Documents } from '../../../rollouts/documents';
+import { appendEntries } from '../../../rollouts/trajectory/chain';
 import type { RolloutInput, RolloutResult } from '../../../contracts/rollout';
 import type { PackedTask, Task } from '../../../contracts/task';
 import type { ModelReply, TrajectoryEntry } from '../../../contracts/trajectory';
@@ -17,6 +19,7 @@ import { declaredRollout, rolloutResult } from '../../stores/results';
 export interface ForkWorld {
   rollouts: Rollouts;
   blobs: MemoryBlobs;
+  documents: Documents;
   ledger: Ledger;
   /** Versions that are gone. */
   expired: Set<string>;
@@ -28,6 +31,7 @@ export async function forkWorld(): Promise<ForkWorld> {
   const dir = await mkdtemp(join(tmpdir(), 'forks-'));
   const ledger = await openLedger(join(dir, 'ledger.db'));
   const blobs = new MemoryBlobs();
+  const documents = createDocuments(blobs);
   const started: ForkWorld['started'] = [];
   const expired = new Set<string>();
   const denv = {
@@ -45,8 +49,9 @@ export async function forkWorld(): Promise<ForkWorld> {
     },
   };
   return {
-    rollouts: { blobs, denv, ledger, temporal, taskQueue: 'q' } as unknown as Rollouts, // the rest is not asked
+    rollouts: { blobs, documents, denv, ledger, temporal, taskQueue: 'q' } as unknown as Rollouts, // the rest is not asked
     blobs,
+    documents,
     ledger,
     started,
     expired,
@@ -68,7 +73,7 @@ export const hudTask: Task = { id: 't', hud: { id: 'add' }, environment: { versi
 
 /** Three steps: a call with an answer each, and a last word; a checkpoint before the first two. */
 export async function recordRollout(
-  { blobs, ledger }: ForkWorld,
+  { blobs, documents, ledger }: ForkWorld,
   over: {
     rolloutId?: string;
     task?: Task;
@@ -109,10 +114,10 @@ export async function recordRollout(
     { type: 'system', text: 'Be brief.' },
     { type: 'prompt', text: 'Do it.' },
   ];
-  const heads = [from ? from.trajectory : await addLink(blobs, '', opening)];
+  const heads = [from ? from.trajectory : await appendEntries(documents, '', opening)];
   for (const [i, text] of said.entries()) {
     const entries = stepEntries(first + i, text, text === 'done' ? null : `saw ${text}`);
-    heads.push(await addLink(blobs, heads[i] ?? '', entries));
+    heads.push(await appendEntries(documents, heads[i] ?? '', entries));
   }
   const result = rolloutResult({
     rolloutId,

@@ -1,8 +1,8 @@
 import { UsageError } from '../../../client/errors';
 import { startForks } from '../../../client/api/fork';
 import type { ForkRequest } from '../../../client/api/fork';
-import { lineageOf } from '../../../client/api/lineage';
-import { readTrajectory } from '../../../rollouts/trajectory/steps';
+import { readLineage } from '../../../client/api/lineage';
+import { readEntries } from '../../../rollouts/trajectory/chain';
 import type { RolloutInput } from '../../../contracts/rollout';
 import { forkWorld, hudTask, recordRollout, task } from './fork-world';
 import type { ForkWorld } from './fork-world';
@@ -86,7 +86,7 @@ describe('forking a rollout', () => {
     await fork({ message: 'Look again.' });
 
     const head = inputs()[0]?.from?.trajectory ?? '';
-    expect(await readTrajectory(world.blobs, head, heads[1])).toEqual([
+    expect(await readEntries(world.documents, head, heads[1])).toEqual([
       { type: 'person', step: 2, text: 'Look again.' },
     ]);
   });
@@ -98,13 +98,13 @@ describe('forking a rollout', () => {
 
     const [input] = inputs();
     const head = input?.from?.trajectory ?? '';
-    const entries = await readTrajectory(world.blobs, head);
+    const entries = await readEntries(world.documents, head);
     expect(entries.filter(({ type }) => type === 'observation')).toMatchObject([
       { step: 1, observation: { content: [{ text: 'saw ls' }] } },
       { step: 2, observation: { content: [{ text: 'nothing' }] } },
     ]);
-    expect(await readTrajectory(world.blobs, head, heads[1])).toHaveLength(2);
-    const { origin } = await lineageOf(world, `${rolloutId}/e3.1`, entries);
+    expect(await readEntries(world.documents, head, heads[1])).toHaveLength(2);
+    const { origin } = await readLineage(world, `${rolloutId}/e3.1`, entries);
     expect(origin).toEqual({
       rolloutId,
       step: 3,
@@ -182,8 +182,8 @@ describe('forking a rollout', () => {
 
     const again = inputs()[1]?.from;
     expect(again).toMatchObject({ version: '', depth: 2, way: 'replay' });
-    const shown = await readTrajectory(world.blobs, again?.trajectory ?? '');
-    const real = await readTrajectory(world.blobs, again?.replay ?? '');
+    const shown = await readEntries(world.documents, again?.trajectory ?? '');
+    const real = await readEntries(world.documents, again?.replay ?? '');
     const seen = (entries: typeof shown) =>
       entries.flatMap((e) => (e.type === 'observation' ? [e.observation.content[0]] : []));
     expect(seen(shown)).toMatchObject([

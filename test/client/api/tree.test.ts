@@ -1,4 +1,4 @@
-import { treeOf } from '../../../client/api/tree';
+import { readTree } from '../../../client/api/tree';
 import { treeDot } from '../../../client/reports/tree-dot';
 import { treeLines } from '../../../client/reports/tree';
 import type { RolloutInput } from '../../../contracts/rollout';
@@ -49,7 +49,7 @@ describe('the tree under a rollout', () => {
   it('values a step by all that came of it', async () => {
     await growTree();
 
-    const tree = await treeOf(world, root);
+    const tree = await readTree(world, root);
 
     expect(tree).toMatchObject({ rolloutId: root, state: 'scored', reward: 0, action: null });
     expect(tree.points).toMatchObject([
@@ -66,7 +66,7 @@ describe('the tree under a rollout', () => {
   it('is drawn with a line for each rollout and each step', async () => {
     await growTree();
 
-    expect(treeLines(await treeOf(world, root))).toEqual([
+    expect(treeLines(await readTree(world, root))).toEqual([
       'rollout/b/t/0  reward 0',
       '├─ before step 1  value 0.6667, 4 visits, 3 scored  ver_1',
       '│  ├─ x1.1  reward 0.25  bash {"command":"pwd"}',
@@ -82,7 +82,7 @@ describe('the tree under a rollout', () => {
   it('is a graph that Graphviz can read', async () => {
     await growTree();
 
-    const { nodes, edges } = parseDot(treeDot(await treeOf(world, root)).join('\n'));
+    const { nodes, edges } = parseDot(treeDot(await readTree(world, root)).join('\n'));
 
     expect(nodes).toHaveLength(9);
     expect(edges).toHaveLength(8);
@@ -95,7 +95,7 @@ describe('the tree under a rollout', () => {
   it('is of one rollout where nothing came of it', async () => {
     await recordRollout(world);
 
-    expect(treeLines(await treeOf(world, root))).toEqual(['rollout/b/t/0  reward 0.5']);
+    expect(treeLines(await readTree(world, root))).toEqual(['rollout/b/t/0  reward 0.5']);
   });
 });
 

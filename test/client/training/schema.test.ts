@@ -1,8 +1,7 @@
 import { exportTraining } from '../../../client/training/export';
 import { conversationsOf, TrainingLine } from '../../../client/training/schema';
 import type { Conversation, TrainingNode } from '../../../client/training/schema';
-import { addLink } from '../../../rollouts/trajectory/chain';
-import { readTrajectory } from '../../../rollouts/trajectory/steps';
+import { appendEntries, readEntries } from '../../../rollouts/trajectory/chain';
 import type { TrajectoryEntry } from '../../../contracts/trajectory';
 import { declaredRollout, rolloutResult } from '../../stores/results';
 import { forkWorld, recordRollout, replyEntry } from '../api/fork-world';
@@ -57,7 +56,7 @@ describe('an export for training', () => {
     expect(counts).toEqual({ nodes: 2 + 2 + 3 * 2, leaves: 4, running: 0 });
     for (const id of [root, ...[1, 2, 3].map((k) => `${root}/x1.${k}`)]) {
       const result = (await world.ledger.rollout(id))?.result;
-      const said = textsOf(await readTrajectory(world.blobs, result?.trajectory ?? ''));
+      const said = textsOf(await readEntries(world.documents, result?.trajectory ?? ''));
       expect(of(id).messages.map(textOf)).toEqual(said);
     }
     const texts = lines.flatMap((line) =>
@@ -146,15 +145,15 @@ describe('an export for training', () => {
     }
 
     it('has each sequence whole, and shared ids once', async () => {
-      const { blobs } = world;
-      const opening = await addLink(blobs, '', [{ type: 'prompt', text: 'Do it.' }]);
-      const one = await addLink(blobs, opening, step(1, 'ls', prompt, [10, 11]));
+      const { documents } = world;
+      const opening = await appendEntries(documents, '', [{ type: 'prompt', text: 'Do it.' }]);
+      const one = await appendEntries(documents, opening, step(1, 'ls', prompt, [10, 11]));
       // What came of the call, 20 and 21, stands in the prompt of each second reply.
       const seen = [...prompt, 10, 11, 20, 21];
-      await record(root, await addLink(blobs, one, step(2, 'done', seen, [30])), null);
+      await record(root, await appendEntries(documents, one, step(2, 'done', seen, [30])), null);
       await record(
         `${root}/x1.1`,
-        await addLink(blobs, one, step(2, 'done', [...seen, 22], [31])),
+        await appendEntries(documents, one, step(2, 'done', [...seen, 22], [31])),
         root,
       );
 
@@ -182,9 +181,13 @@ describe('an export for training', () => {
     });
 
     it('says where ids do not go on from those before', async () => {
-      const { blobs } = world;
-      const one = await addLink(blobs, '', step(1, 'ls', prompt, [10]));
-      await record(root, await addLink(blobs, one, step(2, 'done', [1, 9, 9], [30])), null);
+      const { documents } = world;
+      const one = await appendEntries(documents, '', step(1, 'ls', prompt, [10]));
+      await record(
+        root,
+        await appendEntries(documents, one, step(2, 'done', [1, 9, 9], [30])),
+        null,
+      );
 
       const { of } = await exported(root);
 

@@ -324,7 +324,7 @@ describe('explore', () => {
 
   test.each([
     [{ strategy: { name: 'luck' } }, /there is no strategy luck; there are flat, tree, value/],
-    [{ strategy: { at: 9 } }, /has no checkpoint before step 9 to go on from/],
+    [{ strategy: { at: 9 } }, /has no checkpoint before step 9 to fork/],
   ])('fails by name for what there is not: %j', async (more, message) => {
     await env.withWorker({ model: say }, async (running) => {
       const input = await inputFor(running, await env.declare(), more);
