@@ -1,4 +1,27 @@
 // One project a kind of test: `unit` needs nothing but Node; `real` needs what scripts/setup brings.
+// Packages that ship only ES modules.
+const esModules = [
+  'commander',
+  'get-port',
+  // execa and what it stands on
+  'execa',
+  '@sec-ant/readable-stream',
+  '@sindresorhus/merge-streams',
+  'figures',
+  'get-stream',
+  'human-signals',
+  'is-plain-obj',
+  'is-stream',
+  'is-unicode-supported',
+  'npm-run-path',
+  'parse-ms',
+  'path-key',
+  'pretty-ms',
+  'strip-final-newline',
+  'unicorn-magic',
+  'which-command',
+  'yoctocolors',
+];
 const base = {
   testEnvironment: 'node',
   transform: {
@@ -7,8 +30,10 @@ const base = {
       { jsc: { parser: { syntax: 'typescript' }, target: 'es2023' }, module: { type: 'commonjs' } },
     ],
   },
-  // Packages that ship only ES modules; Jest loads CommonJS.
-  transformIgnorePatterns: ['/node_modules/(?!(commander)/)'],
+  // Jest loads CommonJS.
+  transformIgnorePatterns: [`/node_modules/(?!(${esModules.join('|')})/)`],
+  // It exports itself to `import` alone.
+  moduleNameMapper: { '^unicorn-magic$': '<rootDir>/node_modules/unicorn-magic/node.js' },
   modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/.rollouts/', '<rootDir>/.hud/'],
 };
 module.exports = {

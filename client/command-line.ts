@@ -43,26 +43,26 @@ const commands = [
   addScripted,
 ];
 
-/** Runs one command line, without the program's own name, and tells its exit code by `context.exitWith`. */
+/** Runs one command line, given without the program's own name, and passes its exit code to `context.exitWith`. */
 export async function runCommandLine(args: string[], context: Context): Promise<void> {
   try {
-    await programOf(context).parseAsync(args, { from: 'user' });
+    await createProgram(context).parseAsync(args, { from: 'user' });
   } catch (error) {
-    context.exitWith(exitCodeOf(error));
-    if (error instanceof CommanderError) return; // It has said everything itself.
+    context.exitWith(toExitCode(error));
+    if (error instanceof CommanderError) return; // It has printed what is wrong itself.
     const stack = context.env['ROLLOUTS_DEBUG'] && error instanceof Error ? error.stack : undefined;
     context.note(toUserError(error)?.message ?? stack ?? reasonOf(error));
   }
 }
 
-function programOf(context: Context): Command {
+function createProgram(context: Context): Command {
   const program = new Command('rollouts')
-    .description('Durable agent rollouts on Temporal, over forkable sandboxes.')
+    .description('Runs durable agent rollouts on Temporal, in sandboxes that can be forked.')
     .configureOutput({
       writeOut: (text) => context.print(text.trimEnd()),
       writeErr: (text) => context.note(text.trimEnd()),
     })
-    .showHelpAfterError('See --help.')
+    .showHelpAfterError('Run it with --help for what it takes.')
     .exitOverride()
     .addHelpText(
       'after',
@@ -74,12 +74,12 @@ A first run:
 
 Everything is kept in ${context.settings.paths.home} (ROLLOUTS_HOME).`,
     );
-  // Settings of the program are handed on to commands as they are added.
+  // Commands take over the program's settings when they are added, so these come first.
   for (const add of commands) add(program, context);
   return program;
 }
 
-function exitCodeOf(error: unknown): number {
+function toExitCode(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
   return toUserError(error)?.exitCode ?? 1;
 }

@@ -3,7 +3,8 @@ import type { BatchReport, RolloutSummary } from '../contracts/batch';
 import { startScripted } from '../models/scripted/server';
 import { UserError } from '../client/errors';
 import { awaitExploration, startExploration } from '../client/api/explore';
-import { formatReward, summaryOf, tableLines } from '../client/reports/table';
+import { toSummary } from '../client/api/batch-report';
+import { formatReward, tableLines } from '../client/reports/table';
 import { cancelExploration } from '../client/api/rollouts';
 import type { Settings } from '../client/settings';
 import { sandboxesLeft } from './sandboxes-left';
@@ -21,7 +22,7 @@ export interface Exploration {
 
 export type DemoReport = BatchReport & { explore: Exploration; sandboxesLeft: number };
 
-/** What each task of the taskset comes to with its script; a demo that differs has found a fault. */
+/** The reward of each task of the taskset with its script; null is unscored. A demo that differs has found a fault. */
 const expected: Record<string, number | null> = {
   'restart-web': 1,
   'stuck-orders': 1,
@@ -72,7 +73,7 @@ export async function demo(
       parentRolloutId: parent.rolloutId,
       step: exploredStep,
       value: explored.value,
-      rollouts: (await rollouts.ledger.results(ids)).map(summaryOf),
+      rollouts: (await rollouts.ledger.results(ids)).map(toSummary),
     };
     return { ...report, explore, sandboxesLeft: await sandboxesLeft(stack, report.rollouts) };
   } finally {
@@ -80,8 +81,11 @@ export async function demo(
   }
 }
 
-/** Where the demo came to something else than it should. */
+/** Returns what differs from the expected outcome, a line each. */
 export function surprises(report: DemoReport): string[] {
+  const missing = Object.keys(expected)
+    .filter((name) => report.rollouts.every(({ task }) => task !== name))
+    .map((name) => `the report has no rollout of task ${name}`);
   const wrong = report.rollouts
     .filter(({ task, reward }) => reward !== expected[task])
     .map(({ rolloutId, reward }) => `${rolloutId} has reward ${reward}`);
@@ -90,7 +94,7 @@ export function surprises(report: DemoReport): string[] {
     wrong.push(`the continuations have rewards ${rewards.join(', ')}, and not 0, 0.5, 1`);
   }
   if (report.sandboxesLeft > 0) wrong.push(`${report.sandboxesLeft} sandboxes are left`);
-  return wrong;
+  return [...missing, ...wrong];
 }
 
 export function demoLines(report: DemoReport, command: string): string[] {

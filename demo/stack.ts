@@ -2,7 +2,7 @@ import { connect } from '../client/api/connect';
 import type { Rollouts } from '../client/api/connect';
 import { UserError } from '../client/errors';
 import type { Settings } from '../client/settings';
-import { claimPort } from '../client/stack/ports';
+import { usualPorts } from '../client/stack/ports';
 import { readStackState } from '../client/stack/state';
 import type { StackState } from '../client/stack/state';
 import { startStack } from '../client/stack/supervisor';
@@ -17,12 +17,6 @@ export interface DemoStack {
   stopping: AbortSignal;
 }
 
-const ports = [
-  { name: 'temporal', port: 7233, what: 'Temporal', flag: '--temporal-port' },
-  { name: 'ui', port: 8233, what: 'the Temporal UI', flag: '--ui-port' },
-  { name: 'denv', port: 7300, what: 'the denv server', flag: '--denv-port' },
-] as const;
-
 /**
  * The running stack of this home for the length of `use`; where none runs, one of its own, which is taken down again on
  * every way out. The first Ctrl-C aborts `stopping` and `use` is waited for; the second does not wait for anything.
@@ -36,7 +30,8 @@ export async function withStack<T>(
   const { stopping, forced, isForced } = stopSignals(say);
   const own = !readStackState(settings.paths.run)?.ready;
   if (!own) say(`using the stack of ${settings.paths.home}, which runs already`);
-  const stack = own ? await startStack(settings, env, await freePorts(say), say) : null;
+  const ports = { ...usualPorts, orOtherPorts: true };
+  const stack = own ? await startStack(settings, env, ports, say) : null;
   try {
     stopping.throwIfAborted();
     const used = withConnection(settings, (rollouts) => use({ rollouts, state, own, stopping }));
@@ -81,17 +76,4 @@ async function withConnection<T>(
   } finally {
     await rollouts.close();
   }
-}
-
-/** The usual ports, and any free one for each that is taken. */
-async function freePorts(say: (line: string) => void) {
-  const chosen = { temporal: 0, ui: 0, denv: 0 };
-  for (const { name, port, what, flag } of ports) {
-    try {
-      chosen[name] = await claimPort(port, what, flag);
-    } catch {
-      say(`port ${port} for ${what} is taken; using another one`);
-    }
-  }
-  return chosen;
 }

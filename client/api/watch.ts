@@ -6,7 +6,7 @@ import type { RolloutRow } from '../../stores/ledger';
 import { NoAnswerError, readWorkflowState } from '../../temporal/states';
 import type { Rollouts } from './connect';
 import { UserError } from '../errors';
-import { reportOf } from '../reports/table';
+import { toBatchReport } from './batch-report';
 import { batchWorkflowId, readBatchProgress } from './rollouts';
 
 export interface WatchEvents {
@@ -69,7 +69,7 @@ async function runningNow(rollouts: Rollouts, batchId: string): Promise<number |
 export async function batchReport(rollouts: Rollouts, batchId: string): Promise<BatchReport> {
   const rows = await declaredRows(rollouts, batchId);
   const cancelled = (await readBatchState(rollouts, batchId)) === 'CANCELLED';
-  return reportOf(batchId, rows, () => withoutResult(cancelled));
+  return toBatchReport(batchId, rows, () => withoutResult(cancelled));
 }
 
 /** Continuations belong to a batch too, and are not what it declared. */

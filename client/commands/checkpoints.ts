@@ -7,13 +7,19 @@ import type { Context } from '../context';
 import { UsageError } from '../errors';
 import { tableLines } from '../reports/table';
 import { sizeWords, spanWords } from '../reports/sizes';
+import { addOptions } from './options';
+import type { OptionTable, OptionValues } from './options';
+
+const options = { json: { help: 'print one JSON array' } } satisfies OptionTable;
+
+type CheckpointsOptions = OptionValues<typeof options>;
 
 export function addCheckpoints(program: Command, context: Context): void {
-  program
+  const command = program
     .command('checkpoints')
     .description('list the checkpoints of a rollout, and what keeps each')
-    .argument('<rollout>', 'id of the rollout; it may still run')
-    .option('--json', 'print one JSON array')
+    .argument('<rollout>', 'id of the rollout; it may still run');
+  addOptions(command, options)
     .addHelpText(
       'after',
       `
@@ -21,34 +27,36 @@ Examples:
   rollouts checkpoints rollout/nightly/restart-web/0
   rollouts fork rollout/nightly/restart-web/0 --at 3
 
-The size is what a checkpoint alone holds on disk; what it shares with others is nobody's. Kept is what \`keep\` of the task or
---keep of run says; where nobody said, checkpoints stay for a day after the end, the final snapshot for longer. Nothing stays past
-ROLLOUTS_VERSIONS_DAYS (7) unless something at work needs it, and with ROLLOUTS_VERSIONS_GB the oldest go when the disk is full.
-What a verdict judged goes by its age alone. The worker has these settings: give this command the same.`,
+The size of a checkpoint is what it alone holds on disk; what it shares with others counts for none.
+
+What is kept: what \`keep\` of the task or --keep of run says; where neither says, checkpoints stay for a day after the
+rollout's end, and the final snapshot for longer. Nothing stays past ROLLOUTS_VERSIONS_DAYS (7) unless a running workflow needs
+it, and past ROLLOUTS_VERSIONS_GB the oldest are removed. A version that a verifier saw stays for its days whatever \`keep\` says.
+Give this command the same settings as the worker.`,
     )
-    .action((rolloutId: string, options: { json?: boolean }) =>
-      checkpoints(context, rolloutId, options),
+    .action((rolloutId: string, given: CheckpointsOptions) =>
+      checkpoints(context, rolloutId, given),
     );
 }
 
 async function checkpoints(
   context: Context,
   rolloutId: string,
-  options: { json?: boolean },
+  { json }: CheckpointsOptions,
 ): Promise<void> {
-  const rules = rulesOf(context);
+  const rules = retentionRules(context);
   const rollouts = await connect(context.settings);
   try {
     const found = await checkpointsOf(rollouts, rolloutId, rules, new Date());
-    if (options.json) context.print(JSON.stringify(found));
+    if (json) context.print(JSON.stringify(found));
     else for (const line of checkpointTable(found)) context.print(line);
   } finally {
     await rollouts.close();
   }
 }
 
-/** The collector's rules, as this command's own environment has them. @throws UsageError */
-export function rulesOf({ env }: Context) {
+/** Parses the collector's rules from this command's own environment. @throws UsageError */
+export function retentionRules({ env }: Context) {
   try {
     return retentionFrom(env);
   } catch (error) {
@@ -57,7 +65,7 @@ export function rulesOf({ env }: Context) {
   }
 }
 
-/** Checkpoints as a person reads them. */
+/** Returns checkpoints as a person reads them. */
 export function checkpointTable(found: KeptCheckpoint[]): string[] {
   if (found.length === 0) return ['no checkpoints, and no final snapshot'];
   const rows = found.map(({ step, version, exists, bytes, ageS, expiresAt, keptBy }) => [
@@ -68,10 +76,10 @@ export function checkpointTable(found: KeptCheckpoint[]): string[] {
     expiresAt ?? '-',
     exists ? keptWords(keptBy) : 'gone: it has expired or was removed',
   ]);
-  return tableLines(['step', 'version', 'size', 'age', 'expires', 'kept by'], rows);
+  return tableLines(['step', 'version', 'size', 'age', 'expires', 'kept because'], rows);
 }
 
 function keptWords(keptBy: KeptCheckpoint['keptBy']): string {
   if (!keptBy) return '-';
-  return keptBy.kind === 'none' ? `goes soon: ${keptBy.why}` : keptBy.why;
+  return keptBy.kind === 'none' ? `removed soon: ${keptBy.why}` : keptBy.why;
 }

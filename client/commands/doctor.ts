@@ -7,35 +7,39 @@ import { examineLedger } from '../doctor/ledger';
 import type { Finding } from '../doctor/finding';
 import { examineVersions, versionsWords } from '../doctor/versions';
 import type { VersionsReport } from '../doctor/versions';
-import { rulesOf } from './checkpoints';
+import { retentionRules } from './checkpoints';
+import { addOptions } from './options';
+import type { OptionTable, OptionValues } from './options';
 
-interface DoctorOptions {
-  repair?: boolean;
-  json?: boolean;
-}
+const options = {
+  repair: { help: 'rebuild what the ledger lacks from workflow results and denv records' },
+  json: { help: 'print one JSON object' },
+} satisfies OptionTable;
+
+type DoctorOptions = OptionValues<typeof options>;
 
 export function addDoctor(program: Command, context: Context): void {
-  program
+  const command = program
     .command('doctor')
-    .description('look for what is missing or does not agree, and say what to do')
-    .option('--repair', 'rebuild what the ledger lacks from workflow results and denv records')
-    .option('--json', 'print one JSON object')
+    .description('find what is missing or disagrees, and say what to do');
+  addOptions(command, options)
     .addHelpText(
       'after',
-      '\nExamples:\n  rollouts doctor\n  rollouts doctor --repair\n\nA result that the ledger has is never changed, and no version is removed. Exits 1 when something is left to do.',
+      '\nExamples:\n  rollouts doctor\n  rollouts doctor --repair\n\n--repair never changes a result that the ledger has, and removes no version. Exits 1 when something is left to do.',
     )
-    .action((options: DoctorOptions) => doctor(context, options));
+    .action((given: DoctorOptions) => doctor(context, given));
 }
 
-async function doctor(context: Context, options: DoctorOptions): Promise<void> {
+async function doctor(context: Context, given: DoctorOptions): Promise<void> {
+  const repair = given.repair ?? false;
   const checks = [...checkMachine(context.settings), ...(await checkStack(context.settings))];
-  const { findings, versions } = await examine(context, checks, options.repair ?? false);
-  if (options.json) {
+  const { findings, versions } = await examine(context, checks, repair);
+  if (given.json) {
     context.print(JSON.stringify({ checks, findings, versions }));
   } else {
     for (const line of checkLines(checks)) context.print(line);
     context.print(versionsLine(versions));
-    for (const line of findingLines(findings, options.repair ?? false)) context.print(line);
+    for (const line of findingLines(findings, repair)) context.print(line);
   }
   const left =
     checks.some(({ ok }) => ok === false) || (findings ?? []).some((f) => f.repaired === null);
@@ -47,13 +51,13 @@ interface Examined {
   versions: VersionsReport | null;
 }
 
-/** Nothing when the ledger cannot be compared: it takes Temporal and the denv server to answer. */
+/** Compares the ledger with Temporal and the denv server; nulls when one of them does not answer. */
 async function examine(context: Context, checks: Check[], repair: boolean): Promise<Examined> {
   const answering = ['Temporal', 'denv server'].every((name) =>
     checks.some((check) => check.name === name && check.ok === true),
   );
   if (!answering) return { findings: null, versions: null };
-  const rules = rulesOf(context);
+  const rules = retentionRules(context);
   const rollouts = await connect(context.settings);
   try {
     const findings = await examineLedger(rollouts, repair);

@@ -1,37 +1,42 @@
-import { join } from 'node:path';
 import type { Command } from 'commander';
 import type { Context } from '../context';
+import { UserError } from '../errors';
 import { takeLock } from '../stack/lock';
 import { endProcess, readPidFile, removePidFile } from '../stack/processes';
 import { prepareHome } from '../settings';
 import { removeStackState } from '../stack/state';
-import { endLeftovers, shutDownSandboxes } from '../stack/supervisor';
+import { endLeftovers, shutDownSandboxes } from '../stack/leftovers';
+import { supervisorPidFile } from '../stack/supervisor';
 
 export function addDown(program: Command, context: Context): void {
   program
     .command('down')
-    .description('stop the stack; nothing of it is left running, and everything recorded stays')
+    .description('stop the stack; nothing of it is left running, and what is recorded stays')
     .addHelpText(
       'after',
-      '\nExample:\n  rollouts down\n\nSandboxes that were running become stopped; rollouts go on at the next: rollouts up',
+      '\nExample:\n  rollouts down\n\nSandboxes that ran are stopped, and rollouts that ran resume at the next: rollouts up',
     )
     .action(() => down(context));
 }
 
-/** Also clears up after a supervisor that was killed. Stopping what does not run is success. */
+/** Stops the stack, or cleans up after one whose supervisor was killed. Success when nothing runs. */
 async function down(context: Context): Promise<void> {
   const { settings, env, print } = context;
   prepareHome(settings.paths);
-  const supervisor = join(settings.paths.run, 'supervisor.pid');
+  const supervisor = supervisorPidFile(settings);
   const running = readPidFile(supervisor);
   if (running) {
     print('stopping the stack');
-    // Past all grace of its services; then what it leaves is ended below.
+    // Longer than its services may take to end. What it leaves is ended below.
     await endProcess(running, 'SIGTERM', 90);
     removePidFile(supervisor);
   }
   const lock = takeLock(settings.paths.run);
-  if (!lock) throw new Error('another process starts the stack right now; try again');
+  if (!lock) {
+    throw new UserError(
+      `another process is starting the stack of ${settings.paths.home}; run rollouts down again when it has`,
+    );
+  }
   try {
     await endLeftovers(settings, print);
     if (!settings.denvServer) await shutDownSandboxes(settings, env, running ? () => {} : print);

@@ -1,6 +1,4 @@
 import type { Command } from 'commander';
-import type { StrategyChoice } from '../../contracts/rollout';
-import { ContinuationWay } from '../../contracts/task';
 import { strategies } from '../../workflows/explore/strategies';
 import { connect } from '../api/connect';
 import type { Context } from '../context';
@@ -9,145 +7,162 @@ import type { ExploreRequest } from '../api/explore';
 import { followExploration, printExploration } from '../follow/exploration';
 import { onInterrupts } from '../follow/interrupts';
 import { cancelExploration } from '../api/rollouts';
-import {
-  choice,
-  collect,
-  positiveNumber,
-  startingStep,
-  stopCondition,
-  wholeNumberFrom,
-} from './args';
-import { changesOf } from './change-options';
-import type { ChangeOptions } from './change-options';
+import { choice, continuationWay, positiveNumber } from './args';
+import { startingStep, stopCondition, wholeNumberFrom } from './args';
+import { modelOptions, toModelChanges } from './model-options';
+import { addOptions } from './options';
+import type { OptionTable, OptionValues } from './options';
 
-interface ExploreOptions extends ChangeOptions {
-  at: StrategyChoice['at'];
-  strategy: string;
-  count: number;
-  depth: number;
-  branch: number;
-  every: number;
-  budget?: number;
-  maxTokens?: number;
-  concurrency: number;
-  maxContinuations: number;
-  stopWhen?: number;
-  way?: ContinuationWay;
-  seed?: number;
-  json?: boolean;
-  detach?: boolean;
-}
-
-/** A strategy that somebody has added has a name here too. */
+/** A strategy that somebody adds is offered here too. */
 const names = Object.keys(strategies);
 
+const options = {
+  at: {
+    takes: '<step|last|uncertain>',
+    help: 'where to begin: before this step, at the last checkpoint, or at the step whose value is least certain',
+    parse: startingStep,
+    default: 'last' as const,
+  },
+  strategy: {
+    takes: '<name>',
+    help: `${names.join(', ')}; see below`,
+    parse: choice(names),
+    default: 'flat',
+  },
+  count: {
+    takes: '<n>',
+    help: 'flat and value: continuations of each step',
+    parse: wholeNumberFrom(1, 1000),
+    default: 3,
+  },
+  depth: { takes: '<d>', help: 'tree: levels', parse: wholeNumberFrom(1, 100), default: 3 },
+  branch: {
+    takes: '<b>',
+    help: 'tree: continuations of each step',
+    parse: wholeNumberFrom(1, 64),
+    default: 3,
+  },
+  every: {
+    takes: '<k>',
+    help: 'value and tree: look at each k-th checkpoint only',
+    parse: wholeNumberFrom(1, 1000),
+    default: 1,
+  },
+  ...modelOptions,
+  budget: {
+    takes: '<usd>',
+    help: 'most that all continuations together may cost',
+    parse: positiveNumber,
+  },
+  maxTokens: {
+    takes: '<n>',
+    help: 'most tokens that all continuations together may use',
+    parse: wholeNumberFrom(1, 1e12),
+  },
+  concurrency: {
+    takes: '<n>',
+    help: 'most continuations at once',
+    parse: wholeNumberFrom(1, 64),
+    default: 8,
+  },
+  maxContinuations: {
+    takes: '<n>',
+    help: 'most continuations in all',
+    parse: wholeNumberFrom(1, 10_000),
+    default: 100,
+  },
+  stopWhen: {
+    takes: '<condition>',
+    help: "stop at the first continuation that meets it, as in 'reward>=1'",
+    parse: stopCondition,
+  },
+  way: { takes: '<way>', help: 'snapshot or replay; see below', parse: continuationWay },
+  seed: {
+    takes: '<n>',
+    help: 'is added to the seeds of the continuations',
+    parse: wholeNumberFrom(0, 2 ** 31),
+  },
+  json: { help: 'print one JSON object at the end, and nothing else on stdout' },
+  detach: { help: 'return when it is started' },
+} satisfies OptionTable;
+
+type ExploreOptions = OptionValues<typeof options>;
+
 export function addExplore(program: Command, context: Context): void {
-  program
+  const command = program
     .command('explore')
-    .description('go on from steps of a rollout many times over, and verify each')
-    .argument('<rollout>', 'id of the rollout; it may still run')
-    .option(
-      '--at <step|last|uncertain>',
-      'where to begin: before that step, at the last checkpoint, or at the one whose value is the least certain',
-      startingStep,
-      'last',
-    )
-    .option('--strategy <name>', `${names.join(', ')}; see below`, choice(names), 'flat')
-    .option('--count <n>', 'flat and value: continuations of a step', wholeNumberFrom(1, 1000), 3)
-    .option('--depth <d>', 'tree: levels', wholeNumberFrom(1, 100), 3)
-    .option('--branch <b>', 'tree: continuations of a step', wholeNumberFrom(1, 64), 3)
-    .option('--every <k>', 'value and tree: only each k-th checkpoint', wholeNumberFrom(1, 1000), 1)
-    .option('--model <name>', 'another model than the rollout had')
-    .option('--base-url <url>', 'where that model answers')
-    .option('--temperature <t>', 'as --model-arg temperature=<t>')
-    .option(
-      '--model-arg <name=value>',
-      'as of run, over the rollout\u2019s own; again for more',
-      collect,
-    )
-    .option('--budget <usd>', 'of all continuations together', positiveNumber)
-    .option('--max-tokens <n>', 'of all continuations together', wholeNumberFrom(1, 1e12))
-    .option('--concurrency <n>', 'continuations at once', wholeNumberFrom(1, 64), 8)
-    .option('--max-continuations <n>', 'in all', wholeNumberFrom(1, 10_000), 100)
-    .option(
-      '--stop-when <condition>',
-      "as in 'reward>=1': the first such one ends it",
-      stopCondition,
-    )
-    .option('--way <way>', 'snapshot or replay; see below', choice(ContinuationWay.options))
-    .option('--seed <n>', 'added to the seeds of the continuations', wholeNumberFrom(0, 2 ** 31))
-    .option('--json', 'print one JSON object at the end, and nothing else on stdout')
-    .option('--detach', 'return when it is started')
+    .description('continue a rollout from its steps many times over, and verify each continuation')
+    .argument('<rollout>', 'id of the rollout; it may still run');
+  addOptions(command, options)
     .addHelpText(
       'after',
       `
 Examples:
   rollouts explore rollout/nightly/restart-web/0 --at 2 --count 8
-  rollouts explore rollout/nightly/restart-web/0 --at last --count 4 --model openai/larger --temperature 1
+  rollouts explore rollout/nightly/restart-web/0 --count 4 --model openai/larger --temperature 1
   rollouts explore rollout/nightly/maze/0 --strategy value --count 5 --every 2
-  rollouts explore rollout/nightly/maze/0 --strategy tree --at 1 --depth 4 --branch 3 --stop-when 'reward>=1' --budget 5
+  rollouts explore rollout/nightly/maze/0 --strategy tree --at 1 --depth 4 --stop-when 'reward>=1'
 
 Strategies:
   flat    --count continuations of one step
-  tree    --branch continuations of a step, --depth times over: from a given step on forward, each time of the best so far;
-          from the last one backward, as far as it takes
-  value   --count continuations of every checkpoint: their mean reward is what it was worth to be there
+  tree    --branch continuations of a step, over --depth levels. Begun at a given step it goes forward, each level from the best
+          continuation so far; begun at the last checkpoint it goes backward, as far as it takes
+  value   --count continuations of every checkpoint: their mean reward is the value of that step
 
-Ways to go on: snapshot, from the files as they were; replay, by making the task's start and the calls before the step again, at no
-model cost: for HUD tasks, whose state no snapshot holds. Left out, the task decides; rollouts show says which and why.
+Ways to continue:
+  snapshot   restores the files from a checkpoint
+  replay     starts the task again and repeats the calls before the step, at no model cost; for HUD tasks, whose state no
+             snapshot holds
+Without --way the task decides; rollouts show says which way, and why.
 
-Ctrl-C cancels what runs and waits for its clean-up; a second one leaves at once. A closed terminal changes nothing: rollouts
-watch and rollouts cancel take an exploration by its id. All that came of it: rollouts tree. At most 64 at once, 10,000 in all, 100 deep.
+Ctrl-C cancels what runs and waits for its clean-up; a second one leaves at once. When the terminal is closed the exploration
+keeps running. rollouts watch and rollouts cancel take it by its id; rollouts tree shows all that came of it.
 
-Exit codes: 0 all scored or stopped as told, 3 some are not scored, 2 bad usage, 130 left, 1 anything else.`,
+Exit codes: 0 all scored or stopped by --stop-when, 3 some are not scored, 2 bad usage, 130 left by Ctrl-C, 1 anything else.`,
     )
-    .action((rolloutId: string, options: ExploreOptions) => explore(context, rolloutId, options));
+    .action((rolloutId: string, given: ExploreOptions) => explore(context, rolloutId, given));
 }
 
-async function explore(
-  context: Context,
-  rolloutId: string,
-  options: ExploreOptions,
-): Promise<void> {
-  const request = requestOf(context, rolloutId, options);
+async function explore(context: Context, rolloutId: string, given: ExploreOptions): Promise<void> {
+  const request = toRequest(context, rolloutId, given);
   const rollouts = await connect(context.settings);
   const started = startExploration(rollouts, request);
-  // Before anything says that it has begun: a Ctrl-C right then stops it too.
+  // Listens before anything says that it has begun, so that a Ctrl-C right then stops it too.
   const stopListening = onInterrupts(context, async () =>
     cancelExploration(rollouts, (await started).exploreId),
   );
   try {
     const { exploreId, chosen } = await started;
-    context.note(`${exploreId} started; continuations go on by ${chosen.way}: ${chosen.why}`);
-    if (options.detach) {
-      if (options.json) context.print(JSON.stringify({ exploreId }));
-      else context.print(`it goes on; see: rollouts watch ${exploreId}`);
+    context.note(`${exploreId} started; it continues by ${chosen.way}: ${chosen.why}`);
+    if (given.detach) {
+      if (given.json) context.print(JSON.stringify({ exploreId }));
+      else context.print(`it runs in the background; see: rollouts watch ${exploreId}`);
       return;
     }
-    printExploration(context, await followExploration(context, rollouts, exploreId), options);
+    printExploration(context, await followExploration(context, rollouts, exploreId), given);
   } finally {
     stopListening();
     await rollouts.close();
   }
 }
 
-/** The contracts of strategy and limits, from what was typed. */
-function requestOf(context: Context, rolloutId: string, options: ExploreOptions): ExploreRequest {
-  const { strategy: name, count, depth, branch, every, at } = options;
+/** Turns what was typed into the contracts of strategy and limits. */
+function toRequest(context: Context, rolloutId: string, given: ExploreOptions): ExploreRequest {
+  const { strategy: name, count, depth, branch, every, at } = given;
   return {
     rolloutId,
     strategy: { name, count, depth, branch, every, at },
     limits: {
-      concurrency: options.concurrency,
-      maxContinuations: options.maxContinuations,
+      concurrency: given.concurrency,
+      maxContinuations: given.maxContinuations,
       maxDepth: name === 'tree' ? depth : 100,
-      maxCostUsd: options.budget,
-      maxTokens: options.maxTokens,
-      stopAtReward: options.stopWhen,
+      maxCostUsd: given.budget,
+      maxTokens: given.maxTokens,
+      stopAtReward: given.stopWhen,
     },
-    changes: changesOf(options),
-    way: options.way,
-    seed: options.seed,
+    changes: toModelChanges(given),
+    way: given.way,
+    seed: given.seed,
     priceFile: context.settings.paths.prices,
   };
 }

@@ -3,7 +3,6 @@ import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import type { RolloutSummary } from '../../contracts/batch';
 import { newFailure } from '../../contracts/failures';
-import { ContinuationWay } from '../../contracts/task';
 import { connect } from '../api/connect';
 import type { Context } from '../context';
 import { reasonOf, UsageError } from '../errors';
@@ -11,50 +10,42 @@ import { startForks } from '../api/fork';
 import { followForks } from '../follow/forks';
 import { onInterrupts } from '../follow/interrupts';
 import { cancelRollout } from '../api/rollouts';
-import { choice, collect, forkStep, wholeNumberFrom } from './args';
-import { formatReward, oneLine, reportOf, tableLines } from '../reports/table';
+import { collect, continuationWay, forkStep, wholeNumberFrom } from './args';
+import { toBatchReport } from '../api/batch-report';
+import { formatReward, oneLine, tableLines } from '../reports/table';
 import type { RolloutRow } from '../../stores/ledger';
-import { changesOf } from './change-options';
-import type { ChangeOptions } from './change-options';
+import { modelOptions, toModelChanges } from './model-options';
+import { addOptions } from './options';
+import type { OptionTable, OptionValues } from './options';
 
-interface ForkOptions extends ChangeOptions {
-  at: number | 'last';
-  count: number;
-  message?: string;
-  editObservation?: string[];
-  way?: ContinuationWay;
-  json?: boolean;
-  detach?: boolean;
-}
+const options = {
+  at: {
+    takes: '<step|last>',
+    help: 'step to fork from; last is the newest checkpoint, or a new one while the rollout runs',
+    parse: forkStep,
+    required: true,
+  },
+  ...modelOptions,
+  message: { takes: '<text>', help: 'message to the agent before that step' },
+  editObservation: {
+    takes: '<call=file>',
+    help: 'show the agent other text for a call before that step. The call is STEP.N, the n-th of a step, or its id; the text comes from a file, or from stdin for -; give it again for more',
+    parse: collect,
+  },
+  way: { takes: '<way>', help: 'snapshot or replay; see explore', parse: continuationWay },
+  count: { takes: '<n>', help: 'how many forks', parse: wholeNumberFrom(1, 64), default: 1 },
+  json: { help: 'print one JSON object at the end, and nothing else on stdout' },
+  detach: { help: 'return when they are started' },
+} satisfies OptionTable;
+
+type ForkOptions = OptionValues<typeof options>;
 
 export function addFork(program: Command, context: Context): void {
-  program
+  const command = program
     .command('fork')
-    .description('go on from a step of a rollout, differently: another model, a word, another view')
-    .argument('<rollout>', 'id of the rollout; it may still run')
-    .requiredOption(
-      '--at <step|last>',
-      'from before this step, or the last checkpoint: of a rollout that runs, one that is taken now',
-      forkStep,
-    )
-    .option('--model <name>', 'another model than the rollout had')
-    .option('--base-url <url>', 'where that model answers')
-    .option('--temperature <t>', 'as --model-arg temperature=<t>')
-    .option(
-      '--model-arg <name=value>',
-      'as of run, over the rollout\u2019s own; again for more',
-      collect,
-    )
-    .option('--message <text>', 'said to the agent before that step')
-    .option(
-      '--edit-observation <call=file>',
-      'what the agent is shown of a call before that step: STEP.N, the n-th call of a step, or the call\u2019s id; the text from a file, or - for stdin; again for more',
-      collect,
-    )
-    .option('--way <way>', 'snapshot or replay; see explore', choice(ContinuationWay.options))
-    .option('--count <n>', 'so many of them', wholeNumberFrom(1, 64), 1)
-    .option('--json', 'print one JSON object at the end, and nothing else on stdout')
-    .option('--detach', 'return when they are started')
+    .description('fork a rollout at a step, with another model, message or observation')
+    .argument('<rollout>', 'id of the rollout; it may still run');
+  addOptions(command, options)
     .addHelpText(
       'after',
       `
@@ -63,46 +54,47 @@ Examples:
   rollouts fork rollout/nightly/restart-web/0 --at 3 --message "Look at the proxy first."
   echo 'disk is full' | rollouts fork rollout/nightly/restart-web/0 --at 3 --edit-observation 2.1=-
 
-The fork is a rollout of its own, with the world as it was and the transcript up to that step, of which no model is asked again.
-rollouts show says what it goes on from, by which way and what was edited. Without a checkpoint before the step the way is replay:
-the task's start and the calls before are made again, and must show the same again.
+A fork is a rollout of its own. It starts with the files and the transcript as they were before the step, and asks no model
+again for what is in that transcript. rollouts show says what it was forked from, which way, and what was edited. Without a
+checkpoint before the step the way is replay: the task starts again, the calls before the step are repeated, and each must show
+what it showed then.
 
-Ctrl-C cancels and waits for the clean-up; a second one leaves at once. A closed terminal changes nothing.
+Ctrl-C cancels and waits for the clean-up; a second one leaves at once. When the terminal is closed the forks keep running.
 
-Exit codes: 0 all scored, 3 some are not, 2 bad usage, 130 left, 1 anything else.`,
+Exit codes: 0 all scored, 3 some are not, 2 bad usage, 130 left by Ctrl-C, 1 anything else.`,
     )
-    .action((rolloutId: string, options: ForkOptions) => fork(context, rolloutId, options));
+    .action((rolloutId: string, given: ForkOptions) => fork(context, rolloutId, given));
 }
 
-async function fork(context: Context, rolloutId: string, options: ForkOptions): Promise<void> {
-  const edits = await editsOf(options.editObservation ?? []);
-  const changes = changesOf(options);
+async function fork(context: Context, rolloutId: string, given: ForkOptions): Promise<void> {
+  const edits = await readEdits(given.editObservation ?? []);
+  const changes = toModelChanges(given);
   const rollouts = await connect(context.settings);
   const started = startForks(rollouts, {
     rolloutId,
-    at: options.at,
-    count: options.count,
-    way: options.way,
+    at: given.at,
+    count: given.count,
+    way: given.way,
     changes,
-    message: options.message,
+    message: given.message,
     edits,
     priceFile: context.settings.paths.prices,
   });
-  // Before anything says that they have begun: a Ctrl-C right then stops them too.
+  // Listens before anything says that they have begun, so that a Ctrl-C right then stops them too.
   const stopListening = onInterrupts(context, async () => {
     const { rolloutIds } = await started;
     await Promise.allSettled(rolloutIds.map((id) => cancelRollout(rollouts, id)));
   });
   try {
     const { rolloutIds, chosen } = await started;
-    for (const id of rolloutIds) context.note(`${id} goes on by ${chosen.way}: ${chosen.why}`);
-    if (options.detach) {
-      if (options.json) context.print(JSON.stringify({ rolloutIds, way: chosen.way }));
+    for (const id of rolloutIds) context.note(`${id} continues by ${chosen.way}: ${chosen.why}`);
+    if (given.detach) {
+      if (given.json) context.print(JSON.stringify({ rolloutIds, way: chosen.way }));
       else for (const id of rolloutIds) context.print(id);
       return;
     }
     const rows = await followForks(context, rollouts, rolloutIds);
-    printForks(context, rolloutId, rows, options);
+    printForks(context, rolloutId, rows, given);
   } finally {
     stopListening();
     await rollouts.close();
@@ -115,7 +107,7 @@ function printForks(
   rows: RolloutRow[],
   { json }: ForkOptions,
 ): void {
-  const report = reportOf(rows[0]?.batchId ?? '', rows, () => noResult);
+  const report = toBatchReport(rows[0]?.batchId ?? '', rows, () => noResult);
   const { rollouts } = report;
   if (json) context.print(JSON.stringify({ parentRolloutId: parentId, rollouts }));
   else for (const line of forkLines(rollouts)) context.print(line);
@@ -140,8 +132,8 @@ function forkLines(rollouts: RolloutSummary[]): string[] {
 
 const noResult = newFailure('NoResult', 'create', 'it has no result; see: rollouts doctor');
 
-/** `CALL=FILE`, where a file `-` is stdin. @throws UsageError */
-async function editsOf(args: string[]): Promise<{ call: string; text: string }[]> {
+/** Reads the texts of `CALL=FILE`, where the file `-` is stdin. @throws UsageError */
+async function readEdits(args: string[]): Promise<{ call: string; text: string }[]> {
   const edits: { call: string; text: string }[] = [];
   let stdinTaken = false;
   for (const arg of args) {
@@ -153,14 +145,14 @@ async function editsOf(args: string[]): Promise<{ call: string; text: string }[]
       );
     }
     if (file === '-' && stdinTaken)
-      throw new UsageError('--edit-observation: stdin can be read once');
+      throw new UsageError('--edit-observation: only one text can come from stdin; name a file');
     stdinTaken ||= file === '-';
-    edits.push({ call, text: file === '-' ? await text(process.stdin) : await textOf(file) });
+    edits.push({ call, text: file === '-' ? await text(process.stdin) : await readText(file) });
   }
   return edits;
 }
 
-async function textOf(file: string): Promise<string> {
+async function readText(file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8');
   } catch (error) {

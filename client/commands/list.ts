@@ -6,47 +6,56 @@ import type { Context } from '../context';
 import { currentResult, regradedOf } from '../../rollouts/verdicts';
 import { choice, wholeNumberFrom } from './args';
 import { rewardWords, tableLines } from '../reports/table';
+import { addOptions } from './options';
+import type { OptionTable, OptionValues } from './options';
 
-interface ListOptions {
-  unscored?: boolean;
-  class?: FailureClass;
-  batch?: string;
-  limit: number;
-  json?: boolean;
-}
+const options = {
+  unscored: { help: 'only those that ended without a score' },
+  class: {
+    takes: '<class>',
+    help: 'only those that failed for this reason',
+    parse: choice(FailureClass.options),
+  },
+  batch: { takes: '<id>', help: 'only rollouts of this batch' },
+  limit: {
+    takes: '<n>',
+    help: 'at most this many, the newest',
+    parse: wholeNumberFrom(1, 1_000_000),
+    default: 100,
+  },
+  json: { help: 'print one JSON array' },
+} satisfies OptionTable;
+
+type ListOptions = OptionValues<typeof options>;
 
 export function addList(program: Command, context: Context): void {
-  program
+  const command = program
     .command('list')
-    .description('list rollouts from the ledger, the newest last')
-    .option('--unscored', 'only those that ended without a score')
-    .option('--class <class>', 'only failures of this class', choice(FailureClass.options))
-    .option('--batch <id>', 'only rollouts of this batch')
-    .option('--limit <n>', 'as many as this', wholeNumberFrom(1, 1_000_000), 100)
-    .option('--json', 'print one JSON array')
+    .description('list rollouts from the ledger, the newest last');
+  addOptions(command, options)
     .addHelpText(
       'after',
-      '\nExamples:\n  rollouts list\n  rollouts list --unscored --class verifier\n  rollouts list --batch nightly --json\n\nReads the ledger alone: the stack need not run.',
+      `\nExamples:\n  rollouts list\n  rollouts list --unscored --class verifier\n  rollouts list --batch nightly --json\n\nWorks without a running stack.\n\nClasses: ${FailureClass.options.join(', ')}.`,
     )
-    .action((options: ListOptions) => list(context, options));
+    .action((given: ListOptions) => list(context, given));
 }
 
-async function list(context: Context, options: ListOptions): Promise<void> {
+async function list(context: Context, given: ListOptions): Promise<void> {
   const records = await openRecords(context.settings);
   try {
     // One more than asked for tells whether there are more.
     const found = await records.ledger.rollouts({
-      batchId: options.batch,
-      unscored: options.unscored,
-      failureClass: options.class,
-      limit: options.limit + 1,
+      batchId: given.batch,
+      unscored: given.unscored,
+      failureClass: given.class,
+      limit: given.limit + 1,
     });
-    const rows = found.slice(-options.limit);
-    if (options.json) context.print(JSON.stringify(rows.map(jsonRow)));
+    const rows = found.slice(-given.limit);
+    if (given.json) context.print(JSON.stringify(rows.map(jsonRow)));
     else if (rows.length === 0) context.print('no rollouts');
     else for (const line of tableLines(head, rows.map(cells))) context.print(line);
     if (found.length > rows.length) {
-      context.note(`the newest ${rows.length}; more with --limit`);
+      context.note(`these are the newest ${rows.length}; list more with --limit`);
     }
   } finally {
     await records.close();

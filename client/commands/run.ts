@@ -9,7 +9,7 @@ import { connect } from '../api/connect';
 import type { Rollouts } from '../api/connect';
 import type { Context } from '../context';
 import { UsageError } from '../errors';
-import { parseModelArgs } from './model-args';
+import { parseModelArgs } from './model-options';
 import { chooseTasks, planBatch } from '../api/plan';
 import type { BatchPlan, RunRequest } from '../api/plan';
 import { startBatch } from '../api/rollouts';
@@ -34,15 +34,9 @@ async function run(context: Context, file: string, options: RunOptions): Promise
   const { settings } = context;
   const taskset = await load(context, file, options);
   const request: RunRequest = {
+    ...options,
     batchId: options.batch ?? newBatchId(taskset.name),
-    agent: options.agent,
-    model: options.model,
-    baseUrl: options.baseUrl,
     settings: parseModelArgs(options.modelArg ?? []),
-    group: options.group,
-    maxSteps: options.maxSteps,
-    checkpoints: options.checkpoints,
-    keep: options.keep,
     taskIds: options.task ?? [],
   };
   const priceFile = settings.paths.prices;
@@ -80,7 +74,7 @@ async function load(
 function printDetached({ print }: Context, plan: BatchPlan, options: RunOptions): void {
   const { batchId, rollouts } = plan;
   if (options.json) print(JSON.stringify({ batchId, declared: rollouts.length }));
-  else print(`batch ${batchId} goes on; see: rollouts watch ${batchId}`);
+  else print(`batch ${batchId} runs in the background; see: rollouts watch ${batchId}`);
 }
 
 async function start(
@@ -91,17 +85,17 @@ async function start(
 ): Promise<void> {
   if (!rollouts.searchAttributes) {
     context.note(
-      'Temporal has no search attributes for rollouts and refuses to add them; running without.',
+      'Temporal has no search attributes for rollouts and refuses to add them; the batch runs without.',
     );
   }
   const { knownBefore } = await startBatch(rollouts, plan, options.concurrency);
   const how = knownBefore
     ? 'was started before; attached to it'
-    : `of ${plan.rollouts.length} rollouts started`;
+    : `started, with ${plan.rollouts.length} rollouts`;
   context.note(`batch ${plan.batchId} ${how}`);
 }
 
-/** Whatever a taskset is refused for is bad usage. */
+/** Turns whatever a taskset is refused for into bad usage. */
 async function refusing<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();

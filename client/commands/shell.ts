@@ -5,18 +5,26 @@ import { UserError } from '../errors';
 import { wholeNumberFrom } from './args';
 import { runInFork, versionFor } from '../shell/shell';
 import { ownTerminal } from '../shell/terminal';
+import { addOptions } from './options';
+import type { OptionTable, OptionValues } from './options';
 
-interface ShellOptions {
-  at?: number;
-}
+const options = {
+  at: {
+    takes: '<step>',
+    help: 'open the files as they were before this step',
+    parse: wholeNumberFrom(1, 10_000),
+  },
+} satisfies OptionTable;
+
+type ShellOptions = OptionValues<typeof options>;
 
 export function addShell(program: Command, context: Context): void {
-  program
+  const command = program
     .command('shell')
     .description('open a terminal in a throw-away fork of a rollout\u2019s files')
     .argument('<rollout>', 'id of the rollout')
-    .argument('[command...]', 'run this in place of a shell; after a --')
-    .option('--at <step>', 'as they were before this step', wholeNumberFrom(1, 10_000))
+    .argument('[command...]', 'what to run in place of a shell; write it after --');
+  addOptions(command, options)
     .addHelpText(
       'after',
       `
@@ -26,13 +34,13 @@ Examples:
   rollouts shell rollout/nightly/restart-web/0 --at 3 -- cat /workspace/cause.txt
   echo 'ls -l /workspace' | rollouts shell rollout/nightly/restart-web/0
 
-Without --at it is what was judged, or the newest checkpoint of a rollout that runs. What is done in it changes nothing else, and
-is gone when it ends. Where stdin or stdout is no terminal, they are plain streams.
+Without --at the files are those that the verifier saw, or those of the newest checkpoint while the rollout runs. What you
+change is in the fork alone, and is gone when you leave. Where stdin or stdout is no terminal, both are plain streams.
 
-Exit codes: that of the command, 2 bad usage, 1 when it was killed or nothing could be opened.`,
+Exit codes: that of the command; 1 when it was killed or nothing could be opened, 2 bad usage.`,
     )
-    .action((rolloutId: string, argv: string[], options: ShellOptions) =>
-      shell(context, rolloutId, argv, options),
+    .action((rolloutId: string, argv: string[], given: ShellOptions) =>
+      shell(context, rolloutId, argv, given),
     );
 }
 
@@ -40,7 +48,7 @@ async function shell(
   context: Context,
   rolloutId: string,
   argv: string[],
-  options: ShellOptions,
+  { at }: ShellOptions,
 ): Promise<void> {
   const stopping = new AbortController();
   const stop = (): void => stopping.abort();
@@ -50,13 +58,13 @@ async function shell(
   try {
     const request = {
       rolloutId,
-      step: options.at,
+      step: at,
       argv: argv.length === 0 ? undefined : argv,
       stop: stopping.signal,
     };
     const version = await versionFor(rollouts, request);
     const terminal = ownTerminal();
-    if (terminal.tty) context.note(`a fork of ${version}; it is gone when you leave`);
+    if (terminal.tty) context.note(`this is a fork of ${version}; it is deleted when you leave`);
     const { exitCode } = await runInFork(rollouts, denvPlace(context.settings), terminal, {
       ...request,
       version,
@@ -64,7 +72,9 @@ async function shell(
     context.exitWith(exitCode ?? 1);
   } catch (error) {
     if (Reflect.get(Object(error), 'code') !== 'version_not_found') throw error;
-    throw new UserError(`the version of ${rolloutId} that was asked for has expired`);
+    throw new UserError(
+      `the version of ${rolloutId} that was asked for has expired; see what is left with: rollouts checkpoints ${rolloutId}`,
+    );
   } finally {
     await rollouts.close();
     for (const signal of signals) process.off(signal, stop);

@@ -3,23 +3,29 @@ import type { Context } from '../context';
 import type { Settings } from '../settings';
 import { readStackState } from '../stack/state';
 import type { StackState } from '../stack/state';
+import { addOptions } from './options';
+import type { OptionTable, OptionValues } from './options';
+
+const options = { json: { help: 'print one JSON object' } } satisfies OptionTable;
+
+type StatusOptions = OptionValues<typeof options>;
 
 export function addStatus(program: Command, context: Context): void {
-  program
+  const command = program
     .command('status')
-    .description('show whether the stack runs, and where')
-    .option('--json', 'print one JSON object')
+    .description('show whether the stack runs, and at which addresses');
+  addOptions(command, options)
     .addHelpText(
       'after',
       '\nExamples:\n  rollouts status\n  rollouts status --json\n\nExits 1 when the stack does not run.',
     )
-    .action((options: { json?: boolean }) => status(context, options));
+    .action((given: StatusOptions) => status(context, given));
 }
 
-async function status(context: Context, options: { json?: boolean }): Promise<void> {
+async function status(context: Context, { json }: StatusOptions): Promise<void> {
   const { settings, print } = context;
   const state = readStackState(settings.paths.run);
-  if (options.json) print(JSON.stringify(state));
+  if (json) print(JSON.stringify(state));
   else if (state) for (const line of stackLines(state, settings)) print(line);
   else
     print(`The stack of ${settings.paths.home} does not run. Start it with: rollouts up --detach`);

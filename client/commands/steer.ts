@@ -13,13 +13,13 @@ import {
   sendMessage,
 } from '../api/rollouts';
 
-/** The commands that tell a running rollout something. */
+/** Adds the commands that tell a running rollout something. */
 export function addSteering(program: Command, context: Context): void {
   const told = (work: (rollouts: Rollouts) => Promise<string>) => withStack(context, work);
 
   program
     .command('cancel')
-    .description('cancel a rollout, a whole batch or an exploration; sandboxes are cleaned up')
+    .description('cancel a rollout, a batch or an exploration, and delete its sandboxes')
     .argument('<id>', 'id of a rollout or exploration, or name of a batch')
     .addHelpText(
       'after',
@@ -29,7 +29,7 @@ export function addSteering(program: Command, context: Context): void {
 
   program
     .command('pause')
-    .description('hold a rollout before its next model call; its sandbox lives on')
+    .description('pause a rollout before its next model call; its sandbox keeps running')
     .argument('<rollout>', 'id of the rollout')
     .addHelpText('after', '\nExample:\n  rollouts pause rollout/nightly/restart-web/0')
     .action((id: string) =>
@@ -38,16 +38,16 @@ export function addSteering(program: Command, context: Context): void {
 
   program
     .command('resume')
-    .description('let a paused rollout go on')
+    .description('resume a paused rollout')
     .argument('<rollout>', 'id of the rollout')
     .addHelpText('after', '\nExample:\n  rollouts resume rollout/nightly/restart-web/0')
     .action((id: string) =>
-      told(async (rollouts) => words('goes on', await resumeRollout(rollouts, id))),
+      told(async (rollouts) => words('resumed', await resumeRollout(rollouts, id))),
     );
 
   program
     .command('message')
-    .description('say something to the agent of a running rollout, before its next step')
+    .description('send a message to the agent of a running rollout, shown before its next step')
     .argument('<rollout>', 'id of the rollout')
     .argument('<text>', 'what to say')
     .addHelpText(
@@ -55,7 +55,10 @@ export function addSteering(program: Command, context: Context): void {
       '\nExample:\n  rollouts message rollout/nightly/restart-web/0 "Look at the proxy first."',
     )
     .action((id: string, text: string) =>
-      told(async (rollouts) => `${await sendMessage(rollouts, id, text)} waiting for the agent`),
+      told(
+        async (rollouts) =>
+          `sent; messages that wait for the agent: ${await sendMessage(rollouts, id, text)}`,
+      ),
     );
 }
 

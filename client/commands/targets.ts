@@ -4,26 +4,32 @@ import { connectDenv } from '../api/connect';
 import type { Context } from '../context';
 import { tableLines } from '../reports/table';
 import { runtimeKinds } from '../runtimes';
+import { addOptions } from './options';
+import type { OptionTable, OptionValues } from './options';
+
+const options = { json: { help: 'print one JSON object' } } satisfies OptionTable;
+
+type TargetsOptions = OptionValues<typeof options>;
 
 export function addTargets(program: Command, context: Context): void {
-  program
+  const command = program
     .command('targets')
-    .description('show where sandboxes can run, what each place can do, and which runtime uses it')
-    .option('--json', 'print one JSON object')
+    .description('show where sandboxes can run, what each place can do, and which runtime uses it');
+  addOptions(command, options)
     .addHelpText(
       'after',
-      '\nExamples:\n  rollouts targets\n  rollouts targets --json\n\nThe denv server finds out by trying, on its own host; `-` is what it did not find to work.',
+      '\nExamples:\n  rollouts targets\n  rollouts targets --json\n\nThe denv server tries each ability on its own host; `-` marks what did not work there.',
     )
-    .action((options: { json?: boolean }) => targets(context, options));
+    .action((given: TargetsOptions) => targets(context, given));
 }
 
-async function targets({ settings, print }: Context, options: { json?: boolean }): Promise<void> {
+async function targets({ settings, print }: Context, { json }: TargetsOptions): Promise<void> {
   const { targets: rows } = await connectDenv(settings).targets();
   const runtimes = runtimeKinds.map((kind) => {
     const { name, syntax, target, what } = kind;
     return { name, syntax, target, what, missing: kind.missing() ?? missingFor(target, rows) };
   });
-  if (options.json) return print(JSON.stringify({ targets: rows, runtimes }));
+  if (json) return print(JSON.stringify({ targets: rows, runtimes }));
   for (const line of targetLines(rows)) print(line);
   print('');
   const cells = runtimes.map(({ name, target, missing }) => [
@@ -39,7 +45,7 @@ function missingFor(target: string | null, rows: Target[]): string | null {
   return row ? row.missing : 'this denv server has no such target';
 }
 
-/** Targets side by side: there are few of them, and many things to be able to do. */
+/** Returns the targets side by side: there are few of them, and many abilities. */
 export function targetLines(rows: Target[]): string[] {
   const yes = (value: boolean) => (value ? 'yes' : '-');
   const abilities: [string, (row: Target) => string][] = [

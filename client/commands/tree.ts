@@ -5,19 +5,22 @@ import { readTree } from '../api/tree';
 import { treeDot } from '../reports/tree-dot';
 import { treeLines } from '../reports/tree';
 import { UsageError } from '../errors';
+import { addOptions } from './options';
+import type { OptionTable, OptionValues } from './options';
 
-interface TreeOptions {
-  json?: boolean;
-  dot?: boolean;
-}
+const options = {
+  json: { help: 'print one JSON object' },
+  dot: { help: 'print a graph for Graphviz' },
+} satisfies OptionTable;
+
+type TreeOptions = OptionValues<typeof options>;
 
 export function addTree(program: Command, context: Context): void {
-  program
+  const command = program
     .command('tree')
-    .description('show all that came of a rollout: its continuations, and theirs')
-    .argument('<rollout>', 'id of the rollout')
-    .option('--json', 'print one JSON object')
-    .option('--dot', 'print it for Graphviz')
+    .description('show the tree of a rollout: its continuations, and theirs')
+    .argument('<rollout>', 'id of the rollout');
+  addOptions(command, options)
     .addHelpText(
       'after',
       `
@@ -25,21 +28,25 @@ Examples:
   rollouts tree rollout/nightly/restart-web/0
   rollouts tree rollout/nightly/restart-web/0 --dot | dot -Tsvg > tree.svg
 
-A step's value is the mean reward of all that came of it and was scored; its visits are the rollouts that did. Beside each
-continuation stands what its agent did first. Works without a running stack.
+The value of a step is the mean reward of the scored rollouts that continue from it, directly or not; its visits are how
+many rollouts do. Beside each continuation stands what its agent did first. Works without a running stack.
 
 Exit codes: 0, 2 bad usage, 1 anything else.`,
     )
-    .action((rolloutId: string, options: TreeOptions) => tree(context, rolloutId, options));
+    .action((rolloutId: string, given: TreeOptions) => tree(context, rolloutId, given));
 }
 
-async function tree(context: Context, rolloutId: string, options: TreeOptions): Promise<void> {
-  if (options.json && options.dot) throw new UsageError('--json and --dot exclude each other');
+async function tree(
+  context: Context,
+  rolloutId: string,
+  { json, dot }: TreeOptions,
+): Promise<void> {
+  if (json && dot) throw new UsageError('--json and --dot exclude each other; give one of them');
   const records = await openRecords(context.settings);
   try {
     const grown = await readTree(records, rolloutId);
-    if (options.json) context.print(JSON.stringify(grown));
-    else for (const line of options.dot ? treeDot(grown) : treeLines(grown)) context.print(line);
+    if (json) context.print(JSON.stringify(grown));
+    else for (const line of dot ? treeDot(grown) : treeLines(grown)) context.print(line);
   } finally {
     await records.close();
   }

@@ -8,9 +8,9 @@ import { cancelBatch } from '../api/rollouts';
 import { watchBatch } from '../api/watch';
 
 /**
- * Follows a batch with a line for each rollout that ends. With `cancelOnInterrupt` the first Ctrl-C cancels the batch and it
- * goes on following until that is cleaned up; the second leaves. Otherwise Ctrl-C leaves. A closed terminal leaves, and the
- * batch goes on.
+ * Follows a batch with a line for each rollout that ends. With `cancelOnInterrupt` the first Ctrl-C cancels the batch, and it
+ * is followed until its clean-up is done; the second leaves. Otherwise Ctrl-C leaves. A closed terminal leaves too, and the
+ * batch keeps running.
  */
 export async function followBatch(
   context: Context,
@@ -36,7 +36,7 @@ export async function followBatch(
   }
 }
 
-/** The answer of `run` and `watch`, and their exit code. */
+/** Prints the answer of `run` and `watch`, and sets their exit code. */
 export function printReport(
   context: Context,
   report: BatchReport,
@@ -53,7 +53,7 @@ function nextLines(report: BatchReport): string[] {
   const verifiers = report.rollouts.some(({ failure }) => failure?.class === 'verifier');
   return [
     ...(one ? [`look closer: rollouts show ${one.rolloutId}`] : []),
-    ...(verifiers ? [`judge again: rollouts regrade ${report.batchId} --only-unscored`] : []),
+    ...(verifiers ? [`verify again: rollouts regrade ${report.batchId} --only-unscored`] : []),
   ];
 }
 

@@ -25,16 +25,16 @@ export async function followExploration(
   exploreId: string,
 ): Promise<ExplorationResult> {
   const over = new AbortController();
-  const told = tell(context, rollouts, exploreId, over.signal);
+  const told = tellNews(context, rollouts, exploreId, over.signal);
   try {
-    return await endOf(rollouts, exploreId);
+    return await awaitResult(rollouts, exploreId);
   } finally {
     over.abort();
     await told;
   }
 }
 
-/** The answer of `explore` and `watch`, and their exit code. */
+/** Prints the answer of `explore` and `watch`, and sets their exit code. */
 export function printExploration(
   context: Context,
   result: ExplorationResult,
@@ -47,12 +47,14 @@ export function printExploration(
   context.exitWith(whole && result.ended !== 'cancelled' ? 0 : 3);
 }
 
-async function endOf(rollouts: Rollouts, exploreId: string): Promise<ExplorationResult> {
+async function awaitResult(rollouts: Rollouts, exploreId: string): Promise<ExplorationResult> {
   try {
     return await awaitExploration(rollouts, exploreId);
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) {
-      throw new UserError(`there is no exploration ${exploreId}`);
+      throw new UserError(
+        `there is no exploration ${exploreId}; rollouts tree ROLLOUT shows what was explored of a rollout`,
+      );
     }
     const cancelled =
       error instanceof WorkflowFailedError && error.cause instanceof CancelledFailure;
@@ -62,8 +64,8 @@ async function endOf(rollouts: Rollouts, exploreId: string): Promise<Exploration
   }
 }
 
-/** Tells what is new until all is over, and then the rest. A worker that does not answer is asked again. */
-async function tell(
+/** Prints a line for what is new, until all is over. A worker that does not answer is asked again. */
+async function tellNews(
   context: Context,
   rollouts: Rollouts,
   exploreId: string,
@@ -99,11 +101,11 @@ function endWords(rootId: string, node: ExploreNode): string {
     parentRolloutId === null || parentRolloutId === rootId
       ? ''
       : ` of ${shortId(rootId, parentRolloutId)}`;
-  const came = reward === null ? state : `reward ${formatReward(reward)}`;
-  return `${shortId(rootId, rolloutId)}, from before step ${step}${parent}: ${came}`;
+  const outcome = reward === null ? state : `reward ${formatReward(reward)}`;
+  return `${shortId(rootId, rolloutId)}, from before step ${step}${parent}: ${outcome}`;
 }
 
-/** What there is of an exploration that has no result of its own. */
+/** Makes a result for an exploration that was cancelled, and has none of its own. */
 function cancelledResult(progress: ExplorationProgress): ExplorationResult {
   const { exploreId, modelCalls, nodes } = progress;
   const continuations = nodes.slice(1);
@@ -114,7 +116,7 @@ function cancelledResult(progress: ExplorationProgress): ExplorationResult {
     exploreId,
     value: meanOf(scored.map(({ reward }) => reward ?? 0)),
     best: best ? { rolloutId: best.rolloutId, reward: best.reward ?? 0 } : null,
-    // Of a search that was cut short the values would mislead; `rollouts tree` has them.
+    // The values of a search that was cut short would mislead; `rollouts tree` has them.
     values: [],
     scored: scored.length,
     ended: 'cancelled',

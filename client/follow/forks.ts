@@ -6,8 +6,8 @@ import { resultLine } from './batch';
 import { handle } from '../api/rollouts';
 
 /**
- * Waits for rollouts that are in no batch's hands, with a line for each that ends.
- * @returns what the ledger has of them then
+ * Waits for rollouts that no batch workflow runs, with a line for each that ends.
+ * @returns their rows in the ledger
  */
 export async function followForks(
   context: Context,
@@ -17,7 +17,7 @@ export async function followForks(
   let ended = 0;
   await Promise.all(
     rolloutIds.map(async (id) => {
-      await closed(rollouts, id);
+      await awaitClosed(rollouts, id);
       ended += 1;
       const result = (await rollouts.ledger.rollout(id))?.result;
       if (result) context.note(resultLine(result, { ended, declared: rolloutIds.length }));
@@ -27,8 +27,8 @@ export async function followForks(
   return rows.filter((row) => row !== null);
 }
 
-/** However its workflow closes: a cancelled one has recorded its result too. */
-async function closed(rollouts: Rollouts, rolloutId: string): Promise<void> {
+/** Waits for a rollout to close, in whatever way: a cancelled one has recorded its result too. */
+async function awaitClosed(rollouts: Rollouts, rolloutId: string): Promise<void> {
   try {
     await handle(rollouts, rolloutId).result();
   } catch (error) {

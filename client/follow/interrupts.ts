@@ -1,9 +1,10 @@
 import type { Context } from '../context';
+import { reasonOf } from '../errors';
 
 /**
- * The first Ctrl-C cancels and goes on waiting for the clean-up; the second leaves. A closed terminal leaves, and what was started
- * goes on. With nothing to cancel the first one leaves too.
- * @returns stops listening
+ * Listens for Ctrl-C: the first one cancels, and the command keeps waiting for the clean-up; the second leaves. With nothing to
+ * cancel the first one leaves. A closed terminal leaves too, and what was started keeps running.
+ * @returns a function that stops listening
  */
 export function onInterrupts(
   context: Context,
@@ -16,7 +17,9 @@ export function onInterrupts(
     context.note(
       'cancelling; waiting for sandboxes to be cleaned up (Ctrl-C again leaves at once)',
     );
-    cancel().catch((error: unknown) => context.note(`cannot cancel: ${String(error)}`));
+    cancel().catch((error: unknown) =>
+      context.note(`it could not be cancelled: ${reasonOf(error)}`),
+    );
   };
   const onHangUp = (): void => process.exit(0);
   process.on('SIGINT', onInterrupt);

@@ -3,7 +3,7 @@ import { entryLines } from './rollout';
 import type { DiffSide, FilesDiff, Parting, RolloutDiff } from '../api/diff';
 import { formatReward, tableLines } from './table';
 
-/** Two rollouts side by side; of their files the first few, unless all are wanted. */
+/** Returns two rollouts side by side, with the first few files that differ, or all of them. */
 export function diffLines(diff: RolloutDiff, options: { files?: boolean }): string[] {
   return [
     `a  ${diff.rolloutIds[0]}`,
@@ -20,17 +20,17 @@ export function diffLines(diff: RolloutDiff, options: { files?: boolean }): stri
 const shownFiles = 20;
 
 function partingLines({ parting, shared }: RolloutDiff): string[] {
-  if (!parting) return [`Both say the same, in ${shared} entries.`];
+  if (!parting) return [`They do not differ, in ${shared} entries.`];
   return [
-    `They part at step ${parting.step}, after ${shared} entries in common.`,
-    ...actLines('a', parting, 0),
-    ...actLines('b', parting, 1),
+    `They part at step ${parting.step}, after ${shared} common entries.`,
+    ...sideEntryLines('a', parting, 0),
+    ...sideEntryLines('b', parting, 1),
   ];
 }
 
-function actLines(name: string, { entries }: Parting, side: 0 | 1): string[] {
+function sideEntryLines(name: string, { entries }: Parting, side: 0 | 1): string[] {
   const entry: TrajectoryEntry | null = entries[side];
-  if (!entry) return [`${name}`, '  has nothing more'];
+  if (!entry) return [`${name}`, '  ends here'];
   return [name, ...entryLines(entry)];
 }
 
@@ -64,7 +64,7 @@ function sideLines([a, b]: [DiffSide, DiffSide]): string[] {
 }
 
 function fileLines({ versions, diff, why }: FilesDiff, most: number): string[] {
-  if (!diff) return [`Files: not compared, ${why}.`];
+  if (!diff) return [`Files: not compared, because ${why}.`];
   const [a, b] = versions;
   if (diff.files.length === 0) return [`Files: the same, in ${a} and ${b}.`];
   const marks = { added: '+', removed: '-', changed: '~' } as const;

@@ -2,7 +2,7 @@ import type { ExplorationResult } from '../../contracts/rollout';
 import { formatReward, tableLines } from './table';
 import { shortId } from './tree';
 
-/** An exploration as a person reads it: what each continuation came to, and what each step was worth. */
+/** Returns an exploration as a person reads it: the outcome of each continuation, and the value of each step. */
 export function explorationLines(rootId: string, result: ExplorationResult): string[] {
   const { best, rollouts, scored } = result;
   const worth = best
@@ -18,7 +18,7 @@ export function explorationLines(rootId: string, result: ExplorationResult): str
   ];
 }
 
-/** As many as a person looks through; the tree has them all. */
+/** At most this many continuations are listed; `rollouts tree` has them all. */
 const shown = 60;
 
 function continuationTable(rootId: string, { rollouts }: ExplorationResult): string[] {
@@ -49,9 +49,9 @@ function valueTable({ values }: ExplorationResult): string[] {
 function endWords(ended: ExplorationResult['ended']): string {
   switch (ended) {
     case 'done':
-      return 'the strategy wanted no more';
+      return 'the strategy is done';
     case 'stop_reward':
-      return 'stopped by a reward';
+      return 'stopped by --stop-when';
     case 'limit':
       return 'stopped by a limit';
     case 'cancelled':

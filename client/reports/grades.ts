@@ -2,7 +2,7 @@ import type { TokenCheck } from '../../contracts/rollout';
 import type { RolloutDescription } from '../api/describe';
 import { formatReward, oneLine, tableLines } from './table';
 
-/** A HUD environment with what it offers: tools for the agent, or an address that is passed on as it is. */
+/** Returns a HUD environment with its capabilities: tools for the agent, or an address that is passed on as it is. */
 export function hudLines({ hud }: Pick<RolloutDescription, 'hud'>): string[] {
   if (!hud) return [];
   const head = `  ${hud.name}${hud.version === null ? '' : ` ${hud.version}`}`;
@@ -18,7 +18,7 @@ export function hudLines({ hud }: Pick<RolloutDescription, 'hud'>): string[] {
   return [head, ...table.map((line) => `  ${line}`)];
 }
 
-/** Every grader's reward, with what it is made of below it. */
+/** Returns the reward of every grader, with its parts below it. */
 export function gradeLines({ grades }: Pick<RolloutDescription, 'grades'>): string[] {
   if (grades.length === 0) return [];
   const rows = grades.map(({ name, kind, principal, reward, weight, summary }) => [
@@ -44,10 +44,10 @@ function partLines(rewards: Record<string, number>): string[] {
   return parts.length === 0 ? [] : [`    of ${parts.join(', ')}`];
 }
 
-/** Whether a rollout's token ids can be trained on. */
+/** Says whether a rollout's token ids can be trained on. */
 export function tokenWords({ turns, broken }: TokenCheck): string {
   const of = `of ${turns} ${turns === 1 ? 'turn' : 'turns'}`;
-  if (broken.length === 0) return `${of}, each going on from the one before`;
+  if (broken.length === 0) return `${of}, each continuing the one before`;
   const steps = broken.length === 1 ? `step ${broken[0]}` : `steps ${broken.join(', ')}`;
-  return `${of}; ${steps} did not go on from the one before`;
+  return `${of}; ${steps} did not continue the one before`;
 }

@@ -10,7 +10,7 @@ import { gradeLines, hudLines, tokenWords } from './grades';
 import { regradeLines } from './regrade';
 import { formatReward, oneLine } from './table';
 
-/** A rollout as a person reads it; long texts are cut, and the cut says how much there is. */
+/** Returns a rollout as a person reads it; long texts are cut, and the cut says how long the text is. */
 export function descriptionLines(description: RolloutDescription): string[] {
   return [
     ...headLines(description),
@@ -40,7 +40,7 @@ function headLines({
     const reward = result.reward === null ? 'no reward' : `reward ${formatReward(result.reward)}`;
     rows.push([
       'outcome',
-      `${result.outcome}, ${reward}, stopped by ${result.stopReason ?? 'nothing'}`,
+      `${result.outcome}, ${reward}, stop reason ${result.stopReason ?? 'none'}`,
     ]);
     const named = Object.entries(result.rewards).map(
       ([name, value]) => `${name} ${formatReward(value)}`,
@@ -49,12 +49,15 @@ function headLines({
     const current = regrades.find((regrade) => regrade.current);
     if (current) {
       const now = current.reward === null ? 'none' : formatReward(current.reward);
-      rows.push(['now', `reward ${now}, by ${current.regradeId}; the above is what it ended with`]);
+      rows.push([
+        'now',
+        `reward ${now}, by ${current.regradeId}; the outcome above is the first one`,
+      ]);
     }
     if (result.failure) {
       const { class: kind, type, stage, message } = result.failure;
       rows.push(['failure', `${kind} (${type}, in ${stage}): ${clip(message, 500)}`]);
-      if (kind === 'verifier') rows.push(['again', `rollouts regrade ${result.rolloutId}`]);
+      if (kind === 'verifier') rows.push(['retry', `rollouts regrade ${result.rolloutId}`]);
     }
     if (result.tokens) rows.push(['token ids', tokenWords(result.tokens)]);
     const { promptTokens, completionTokens, costUsd } = result.usage;
@@ -75,7 +78,7 @@ function headLines({
       `${status.stage}${paused}, attempt ${status.attempt}, step ${status.step}`,
     ]);
   } else {
-    rows.push(['stage', 'no result, and the stack does not tell where it is']);
+    rows.push(['stage', 'no result yet, and the stack does not answer where it is']);
   }
   if (sandbox) rows.push(['sandbox', `${sandbox.id} (${sandbox.state})`]);
   if (temporalPage) rows.push(['Temporal', temporalPage]);
@@ -111,7 +114,7 @@ export function entryLines(entry: TrajectoryEntry): string[] {
     case 'observation':
       return observationLines(entry.observation);
     case 'restored':
-      return [`  step ${entry.step} starts again from ${entry.version}: ${entry.why}`];
+      return [`  step ${entry.step} was retried from ${entry.version}: ${entry.why}`];
   }
 }
 
@@ -151,7 +154,7 @@ function evidenceLines(evidence: VerifyEvidence): string[] {
       `    collected ${file.path}, ${file.bytes} bytes, sha256 ${file.sha256.slice(0, 12)}`,
     );
   }
-  for (const path of evidence.missing) lines.push(`    not there: ${path}`);
+  for (const path of evidence.missing) lines.push(`    missing: ${path}`);
   if (evidence.outputTail.trim() !== '') lines.push(...block('  output', evidence.outputTail));
   return lines;
 }
@@ -162,7 +165,7 @@ function checkpointLines({ rollout, result, status }: RolloutDescription): strin
   const steps = checkpoints.map(({ step }) => step);
   return [
     `  before steps ${steps.join(', ')}`,
-    `  go on from one: rollouts explore ${rollout.rolloutId} --at ${steps.at(-1)} --count 3`,
+    `  continue from one: rollouts explore ${rollout.rolloutId} --at ${steps.at(-1)} --count 3`,
   ];
 }
 
@@ -178,7 +181,7 @@ function lineageLines({
     const way = origin
       ? `, by ${origin.way}${origin.version === '' ? '' : ` of ${origin.version}`}`
       : '';
-    lines.push(`  goes on from ${rollout.parentRolloutId}, step ${rollout.parentStep}${way}`);
+    lines.push(`  forked from ${rollout.parentRolloutId} at step ${rollout.parentStep}${way}`);
   }
   for (const edit of origin?.edited ?? []) {
     lines.push(
@@ -187,12 +190,12 @@ function lineageLines({
       ...block('  is', edit.after),
     );
   }
-  for (const text of origin?.said ?? []) lines.push(...block('was told first', text));
+  for (const text of origin?.said ?? []) lines.push(...block('was first told', text));
   for (const { step, version, sandboxId } of result?.lineage.restored ?? []) {
-    lines.push(`  step ${step} was done again from ${version}, in ${sandboxId}`);
+    lines.push(`  step ${step} was retried from ${version}, in ${sandboxId}`);
   }
   if (goesOn && (result?.steps ?? 1) > 0) {
-    lines.push(`  continuations go on by ${goesOn.way}: ${goesOn.why}`);
+    lines.push(`  it can be continued by ${goesOn.way}: ${goesOn.why}`);
   }
   for (const child of continuations) {
     const reward = child.reward === null ? '' : `, reward ${formatReward(child.reward)}`;

@@ -1,6 +1,6 @@
 const units = ['bytes', 'KB', 'MB', 'GB', 'TB'];
 
-/** A size as a person reads it: 1 KB is 2^10 bytes. */
+/** Writes a size as a person reads it: 1 KB is 2^10 bytes. */
 export function sizeWords(bytes: number): string {
   let value = bytes;
   let unit = 0;
@@ -12,7 +12,7 @@ export function sizeWords(bytes: number): string {
   return `${value.toFixed(digits)} ${units[unit]}`;
 }
 
-/** A time span as a person reads it, in its largest unit. */
+/** Writes a time span as a person reads it, in its largest unit. */
 export function spanWords(seconds: number): string {
   const spans: [string, number][] = [
     ['d', 86_400],

@@ -2,7 +2,7 @@ import { oneLine } from './table';
 import type { TreeRollout } from '../api/tree';
 import { pointWords, rolloutWords, shortId } from './tree';
 
-/** A tree for Graphviz: boxes are rollouts, ellipses the steps that were gone on from, and edges what was done first. */
+/** Returns a tree for Graphviz: boxes are rollouts, ellipses fork points, and an edge names the continuation's first action. */
 export function treeDot(tree: TreeRollout): string[] {
   return [
     'digraph rollouts {',
@@ -34,7 +34,7 @@ function rolloutLines(rollout: TreeRollout, label: string): string[] {
   ];
 }
 
-/** In a string of DOT only a quote ends it; a backslash begins an escape, of which `\n` is one. */
+/** Quotes a string of DOT: only a quote ends it, and a backslash begins an escape such as `\n`. */
 function quoted(text: string): string {
   const escaped = text.replace(/\\/g, '\\\\').replace(/"/g, '\\"').replace(/\r?\n/g, '\\n');
   return `"${escaped}"`;

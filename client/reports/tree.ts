@@ -1,7 +1,7 @@
 import { formatReward, oneLine } from './table';
 import type { TreePoint, TreeRollout } from '../api/tree';
 
-/** A tree as a person reads it: a line for each rollout and for each step that was gone on from. */
+/** Returns a tree as a person reads it: a line for each rollout, and for each step that others continue from. */
 export function treeLines(tree: TreeRollout): string[] {
   return [`${tree.rolloutId}  ${rolloutWords(tree)}`, ...pointLines(tree, '')];
 }
@@ -34,7 +34,7 @@ export function rolloutWords({ state, reward }: TreeRollout): string {
   return reward === null ? state : `reward ${formatReward(reward)}`;
 }
 
-/** An id without what it shares with the id above it. */
+/** Returns an id without the part that it shares with the id above it. */
 export function shortId(parent: string, id: string): string {
   const shared = longestShared(parent.split('/'), id.split('/'));
   return id.split('/').slice(shared).join('/') || id;

@@ -1,24 +1,32 @@
-import { createServer } from 'node:net';
+import getPort from 'get-port';
 import { UserError } from '../errors';
 
-/** A port that is free now: the one asked for, or with 0 any. */
-export async function claimPort(port: number, what: string, flag: string): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once('error', (error) => {
-      const code: unknown = Reflect.get(error, 'code');
-      const why =
-        code === 'EADDRINUSE' ? 'is taken by another program' : `cannot be used (${String(code)})`;
-      reject(
-        new UserError(
-          `port ${port} for ${what} ${why}\nGive another one with ${flag} N, or ${flag} 0 for any that is free`,
-        ),
-      );
-    });
-    server.listen(port, '127.0.0.1', () => {
-      const address = server.address();
-      const free = typeof address === 'object' && address ? address.port : port;
-      server.close(() => resolve(free));
-    });
-  });
+/** The ports of a stack that nobody chose others for. */
+export const usualPorts = { temporal: 7233, ui: 8233, denv: 7300 };
+
+/** What is to listen on a port, and the option that chooses it: for the message. */
+interface Purpose {
+  what: string;
+  flag: string;
+}
+
+/**
+ * Returns a port on loopback that is free now, and gives it to no other service of this process. A port of 0 is any that is free.
+ * @param sayOther  told when the port is taken and another one is returned; left out, that is refused
+ * @throws UserError when the port is taken
+ */
+export async function claimPort(
+  port: number,
+  { what, flag }: Purpose,
+  sayOther?: (line: string) => void,
+): Promise<number> {
+  const free = await getPort({ port, host: '127.0.0.1' });
+  if (port === 0 || free === port) return free;
+  if (!sayOther) {
+    throw new UserError(
+      `port ${port} for ${what} is taken by another program\nGive another one with ${flag} N, or ${flag} 0 for any that is free`,
+    );
+  }
+  sayOther(`port ${port} for ${what} is taken; using port ${free}`);
+  return free;
 }

@@ -49,6 +49,8 @@ describe('the command line, without a stack', () => {
     'diff',
     'shell',
     'export',
+    'regrade',
+    'checkpoints',
     'doctor',
     'scripted',
   ];
@@ -91,7 +93,7 @@ describe('the command line, without a stack', () => {
       "Give 'reward>=1', or another number in it.",
     ],
     [['explore', 'rollout/b/t/0', '--budget', '0'], 'Give a number above 0.'],
-    [['explore', 'rollout/b/t/0', '--way', 'undo'], 'Give one of: snapshot, replay, memory.'],
+    [['explore', 'rollout/b/t/0', '--way', 'undo'], 'Give one of: snapshot, replay.'],
     [['export', 'b'], "error: required option '--training <file>' not specified"],
     [
       ['run', 'x.yaml', '--checkpoints', '0'],
@@ -201,7 +203,7 @@ describe('the command line, without a stack', () => {
       { rolloutId: 'rollout/b/t/1', reward: null, failure: { class: 'verifier' } },
     ]);
     const one = await rollouts('list', '--limit', '1');
-    expect(one.err).toBe('the newest 1; more with --limit');
+    expect(one.err).toBe('these are the newest 1; list more with --limit');
   });
 
   it('shows a recorded rollout: steps, tool calls, observations, lineage', async () => {
@@ -209,7 +211,7 @@ describe('the command line, without a stack', () => {
 
     const { out } = await rollouts('show', 'rollout/b/t/0');
 
-    expect(out).toContain('outcome   scored, reward 0.5, stopped by done');
+    expect(out).toContain('outcome   scored, reward 0.5, stop reason done');
     expect(out).toContain('  prompt: Do it.\n  step 1: I look.\n    calls bash {"command":"ls"}\n');
     expect(out).toContain(`    sees: ${'x'.repeat(1500)}… (2000 characters)`);
     expect(out).toContain('  continued at step 1: rollout/b/t/0/e1.1 (no result yet)');

@@ -75,7 +75,7 @@ describe('HUD tasks by the command line', () => {
       [1, 2],
     ]);
     const { out } = await rollouts('show', report.rollouts[1]!.rolloutId);
-    expect(out).toContain('\ntoken ids of 3 turns, each going on from the one before\n');
+    expect(out).toContain('\ntoken ids of 3 turns, each continuing the one before\n');
     expect(out).toContain('\nHUD environment\n  counter 1.0.0\n');
     expect(out).toMatch(/\n {2}tools +mcp\/2025-11-25 +tools of the agent +http:/);
   }, 180_000);
@@ -114,13 +114,13 @@ describe('HUD tasks by the command line', () => {
     expect(report.rollouts[0]?.reward).toBe(1);
   }, 180_000);
 
-  it('goes on from one by replay, and refuses its files alone', async () => {
+  it('continues one by replay, and refuses a snapshot of it', async () => {
     const explore = ['explore', 'rollout/sums/forty-and-two/0', '--at', '1', '--count', '1'];
 
     const replayed = await rollouts(...explore, '--json');
     const refused = await rollouts(...explore, '--way', 'snapshot');
 
-    expect(replayed.err).toContain('continuations go on by replay');
+    expect(replayed.err).toContain('it continues by replay');
     expect(JSON.parse(replayed.out)).toMatchObject({ scored: 1, value: 1 });
     expect(refused).toMatchObject({ code: 2, out: '' });
     expect(refused.err).toContain('snapshot');

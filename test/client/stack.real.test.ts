@@ -66,7 +66,7 @@ describe('the command line on a real stack', () => {
       ['answer', 1, { tried: 1 }],
       ['no-answer', 0, { tried: 1 }],
     ]);
-    expect(err).toContain('batch oracle of 2 rollouts started');
+    expect(err).toContain('batch oracle started, with 2 rollouts');
   }, 120_000);
 
   it('attaches to a batch that was run before and starts nothing twice', async () => {
@@ -93,9 +93,9 @@ describe('the command line on a real stack', () => {
 
     expect((await rollouts('pause', rolloutId)).out).toContain(`${rolloutId} paused: stage loop`);
     expect((await rollouts('message', rolloutId, 'Mind the units.')).out).toBe(
-      '1 waiting for the agent\n',
+      'sent; messages that wait for the agent: 1\n',
     );
-    expect((await rollouts('resume', rolloutId)).out).toContain(`${rolloutId} goes on`);
+    expect((await rollouts('resume', rolloutId)).out).toContain(`${rolloutId} resumed`);
     const watched = await rollouts('watch', 'steered');
     expect(watched.out).toContain('batch steered: mean reward 1 over 1/1 scored');
 

@@ -25,7 +25,15 @@ const batch = { batchId: 'b', declared: 1, scored: 1, unscored: 0, meanReward: 1
 describe('surprises of the demo', () => {
   const asItShouldBe: DemoReport = {
     ...batch,
-    rollouts: [summary('restart-web', 1), summary('broken-verifier', null)],
+    rollouts: [
+      summary('restart-web', 1),
+      summary('stuck-orders', 1),
+      summary('full-disk', 1),
+      summary('guess-carrier', 0),
+      summary('tune-cache', 0.75),
+      summary('linked-report', 0),
+      summary('broken-verifier', null),
+    ],
     explore: {
       exploreId: 'e',
       parentRolloutId: 'rollout/b/restart-web/0',
@@ -42,13 +50,22 @@ describe('surprises of the demo', () => {
 
   test('name what did not: a crashed verifier that gave 0, continuations, sandboxes', () => {
     const explore = { ...asItShouldBe.explore, rollouts: [summary('restart-web', null)] };
-    const rollouts = [summary('broken-verifier', 0)];
+    const rollouts = [...asItShouldBe.rollouts.slice(0, -1), summary('broken-verifier', 0)];
 
     expect(surprises({ ...asItShouldBe, rollouts, explore, sandboxesLeft: 2 })).toEqual([
       'rollout/b/broken-verifier/0 has reward 0',
       'the continuations have rewards none, and not 0, 0.5, 1',
       '2 sandboxes are left',
     ]);
+  });
+
+  test('name each task that the report lacks', () => {
+    const [, ...others] = asItShouldBe.rollouts;
+
+    expect(surprises({ ...asItShouldBe, rollouts: others })).toEqual([
+      'the report has no rollout of task restart-web',
+    ]);
+    expect(surprises({ ...asItShouldBe, rollouts: [] })).toHaveLength(7);
   });
 });
 

@@ -56,7 +56,7 @@ describe('comparing two rollouts', () => {
       'a  rollout/b/t/0',
       'b  rollout/b/t/1',
       '',
-      'They part at step 2, after 4 entries in common.',
+      'They part at step 2, after 4 common entries.',
       'a',
       '  step 2',
       '    calls bash {"command":"cat a"}',

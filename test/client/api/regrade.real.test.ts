@@ -185,7 +185,7 @@ describe('verdicts again', () => {
     expect(same.report.rollouts).toHaveLength(3);
     expect(same.report.rollouts[0]?.why).toContain('no verdict');
     expect(mended).toMatchObject({ code: 0, report: { judged: 3, turned: 3 } });
-    expect(nothing).toMatchObject({ code: 0, stdout: 'nothing to judge\n' });
+    expect(nothing).toMatchObject({ code: 0, stdout: 'nothing to verify\n' });
     const after = await stack.command('watch', 'crashed', '--json');
     expect(rewardsOf(BatchReport.parse(JSON.parse(lastLine(after.stdout))))).toEqual([
       ['right', 1],
@@ -204,7 +204,7 @@ describe('verdicts again', () => {
       const slow = writeVerifier('gated', gated);
       const args = [batch, '--verifier', slow, '--concurrency', '2', '--json'];
       const regrading = start(stack.home, 'bin/rollouts', 'regrade', ...args);
-      await regrading.says('4 rollouts to judge');
+      await regrading.says('4 rollouts to verify');
       const key = (task: string) => `${regradeId}/${idOf(batch, task)}/verify/0`;
       await stack.running(key('right'));
       await stack.running(key('wrong'));
@@ -250,7 +250,7 @@ describe('verdicts again', () => {
     await runBatch('stopped', tooKind);
     const args = ['stopped', '--verifier', writeVerifier('gated', gated), '--json'];
     const regrading = start(stack.home, 'bin/rollouts', 'regrade', ...args);
-    await regrading.says('4 rollouts to judge');
+    await regrading.says('4 rollouts to verify');
     const keys = Object.keys(answers).map(
       (task) => `regrade/stopped/1/${idOf('stopped', task)}/verify/0`,
     );

@@ -1,7 +1,8 @@
 import { checkpointTable } from '../../../client/commands/checkpoints';
 import { versionsWords } from '../../../client/doctor/versions';
 import { regradeLines, regradeReportLines } from '../../../client/reports/regrade';
-import { reportLines, reportOf } from '../../../client/reports/table';
+import { toBatchReport } from '../../../client/api/batch-report';
+import { reportLines } from '../../../client/reports/table';
 import { sizeWords, spanWords } from '../../../client/reports/sizes';
 import type { RegradeRow } from '../../../stores/ledger';
 import { declaredRollout, rolloutResult } from '../../stores/results';
@@ -30,7 +31,7 @@ describe('later verdicts as a person reads them', () => {
       rewards: {},
       failure: { class: 'verifier', type: 'VerifierFailed', stage: 'verify', message: 'crashed' },
     });
-    const report = reportOf(
+    const report = toBatchReport(
       'b',
       [
         { ...declaredRollout(), result: rolloutResult(), regraded: regrade() },
@@ -92,11 +93,11 @@ describe('later verdicts as a person reads them', () => {
     ],
   };
 
-  it('say what a regrade turned', () => {
-    const sum = 'regrade/b/1: 2 of 3 judged, 1 without a snapshot; 1 turned, 1 same';
+  it('say which rewards a regrade changed', () => {
+    const sum = 'regrade/b/1: 2 of 3 verified, 1 without a snapshot; 1 changed, 1 same';
     expect(regradeReportLines(report, {})).toEqual([
       'rollout  before  now',
-      'a        1       0    turned',
+      'a        1       0    changed',
       'b        1       1    same',
       'c        -            it is gone',
       '',
@@ -104,20 +105,20 @@ describe('later verdicts as a person reads them', () => {
     ]);
     expect(regradeReportLines(report, { diff: true })).toEqual([
       'rollout  before  now',
-      'a        1       0    turned',
+      'a        1       0    changed',
       'c        -            it is gone',
       '',
       sum,
     ]);
   });
 
-  it('say when there is nothing to judge, or nothing turned', () => {
+  it('say when there is nothing to verify, or nothing changed', () => {
     const empty = { regradeId: null, judged: 0, missing: 0, turned: 0, same: 0, rollouts: [] };
-    expect(regradeReportLines(empty, {})).toEqual(['nothing to judge']);
+    expect(regradeReportLines(empty, {})).toEqual(['nothing to verify']);
 
     const same = { ...report, missing: 0, judged: 1, turned: 0, rollouts: [report.rollouts[1]!] };
     expect(regradeReportLines(same, { diff: true })).toEqual([
-      'regrade/b/1: 1 of 1 judged; 0 turned, 1 same',
+      'regrade/b/1: 1 of 1 verified; 0 changed, 1 same',
     ]);
   });
 });
@@ -147,8 +148,8 @@ describe('versions as a person reads them', () => {
     ]);
 
     expect(lines).toEqual([
-      'step   version  size    age  expires  kept by',
-      '1      ver_1    5.0 MB  2 h  then     goes soon: nothing keeps it',
+      'step   version  size    age  expires  kept because',
+      '1      ver_1    5.0 MB  2 h  then     removed soon: nothing keeps it',
       'final  ver_2    5.0 MB  2 h  then     its verdict',
       '2      ver_3    -       -    -        gone: it has expired or was removed',
     ]);

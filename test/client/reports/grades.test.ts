@@ -70,9 +70,9 @@ describe('a HUD rollout as a person reads it', () => {
   });
 
   it.each([
-    [{ turns: 1, broken: [] }, 'of 1 turn, each going on from the one before'],
-    [{ turns: 3, broken: [2] }, 'of 3 turns; step 2 did not go on from the one before'],
-    [{ turns: 4, broken: [2, 4] }, 'of 4 turns; steps 2, 4 did not go on from the one before'],
+    [{ turns: 1, broken: [] }, 'of 1 turn, each continuing the one before'],
+    [{ turns: 3, broken: [2] }, 'of 3 turns; step 2 did not continue the one before'],
+    [{ turns: 4, broken: [2, 4] }, 'of 4 turns; steps 2, 4 did not continue the one before'],
   ])('tells of token ids %j: %s', (tokens, words) => {
     expect(tokenWords(tokens)).toBe(words);
   });

@@ -18,18 +18,41 @@ describe('what a stack claims for itself', () => {
   });
   afterEach(() => rm(dir, { recursive: true, force: true }));
 
+  const temporal = { what: 'Temporal', flag: '--temporal-port' };
+
   it('names the port that is taken, and the flag', async () => {
     const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
     try {
-      await expect(claimPort(port, 'Temporal', '--temporal-port')).rejects.toThrow(
+      await expect(claimPort(port, temporal)).rejects.toThrow(
         `port ${port} for Temporal is taken by another program\nGive another one with --temporal-port N, or --temporal-port 0 for any that is free`,
       );
-      expect(await claimPort(0, 'Temporal', '--temporal-port')).toBeGreaterThan(0);
+      expect(await claimPort(0, temporal)).toBeGreaterThan(0);
     } finally {
       server.close();
     }
+  });
+
+  it('takes another port for one that is taken, where that will do, and says so', async () => {
+    const server = createServer().listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const said: string[] = [];
+    try {
+      const other = await claimPort(port, temporal, (line) => said.push(line));
+
+      expect(other).not.toBe(port);
+      expect(said).toEqual([`port ${port} for Temporal is taken; using port ${other}`]);
+    } finally {
+      server.close();
+    }
+  });
+
+  it('gives no port to two services', async () => {
+    const first = await claimPort(0, temporal);
+
+    await expect(claimPort(first, temporal)).rejects.toThrow(`port ${first} for Temporal is taken`);
   });
 
   it('has one lock, which another process cannot take and which goes with its process', async () => {

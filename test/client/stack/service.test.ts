@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isAlive, readPidFile } from '../../../client/stack/processes';
-import { ServiceFailedError, startService } from '../../../client/stack/service';
+import { Service, ServiceFailedError } from '../../../client/stack/service';
 import type { ServiceSpec } from '../../../client/stack/service';
 
 describe('a supervised service', () => {
@@ -32,7 +32,7 @@ describe('a supervised service', () => {
   };
 
   it('is started again when it is killed, and its log goes on', async () => {
-    const service = startService(spec(stays), () => {});
+    const service = new Service(spec(stays), () => {});
     try {
       await service.ready;
       const { pid } = service.state();
@@ -50,7 +50,7 @@ describe('a supervised service', () => {
   });
 
   it('leaves neither process nor pid file when it is stopped', async () => {
-    const service = startService(spec(stays), () => {});
+    const service = new Service(spec(stays), () => {});
     await service.ready;
     const id = readPidFile(join(dir, 'pid'));
 
@@ -63,7 +63,7 @@ describe('a supervised service', () => {
 
   it('kills what does not end in its time of grace', async () => {
     const stubborn = `process.on('SIGTERM', () => {}); ${stays}`;
-    const service = startService(spec(stubborn, { graceS: 0.2 }), () => {});
+    const service = new Service(spec(stubborn, { graceS: 0.2 }), () => {});
     await service.ready;
     const id = readPidFile(join(dir, 'pid'));
 
@@ -73,7 +73,7 @@ describe('a supervised service', () => {
   });
 
   it('gives up on one that never comes up, with the end of its log', async () => {
-    const service = startService(spec(`console.log('no key'); process.exit(3)`), () => {});
+    const service = new Service(spec(`console.log('no key'); process.exit(3)`), () => {});
 
     const error: unknown = await service.ready.catch((e: unknown) => e);
 
@@ -84,7 +84,7 @@ describe('a supervised service', () => {
   });
 
   it('says when its program is not there', async () => {
-    const service = startService(spec('', { command: '/no/such/program' }), () => {});
+    const service = new Service(spec('', { command: '/no/such/program' }), () => {});
 
     await expect(service.ready).rejects.toThrow('ENOENT');
     await service.stop();
@@ -92,7 +92,7 @@ describe('a supervised service', () => {
 
   it('ends one that is there and never answers', async () => {
     const deaf = `setInterval(() => {}, 1000);`;
-    const service = startService(spec(deaf, { readyS: 0.1 }), () => {});
+    const service = new Service(spec(deaf, { readyS: 0.1 }), () => {});
 
     await expect(service.ready).rejects.toThrow('worker does not come up (killed by SIGTERM)');
     await service.stop();

@@ -1,4 +1,4 @@
-import { parseModelArgs } from '../../../client/commands/model-args';
+import { parseModelArgs } from '../../../client/commands/model-options';
 
 describe('--model-arg', () => {
   it('takes known settings into their fields and the rest into the request body', () => {

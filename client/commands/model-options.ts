@@ -1,5 +1,29 @@
 import { AgentSettings } from '../../contracts/task';
+import type { ModelChanges } from '../api/changes';
 import { UsageError } from '../errors';
+import { collect } from './args';
+import type { OptionTable, OptionValues } from './options';
+
+/** What `explore` and `fork` may be told about the model. */
+export const modelOptions = {
+  model: { takes: '<name>', help: 'another model than the rollout had' },
+  baseUrl: { takes: '<url>', help: 'where that model answers, as in http://host:8000/v1' },
+  temperature: { takes: '<t>', help: 'short for --model-arg temperature=<t>' },
+  modelArg: {
+    takes: '<name=value>',
+    help: 'as of run; replaces what the rollout had under that name; give it again for more',
+    parse: collect,
+  },
+} satisfies OptionTable;
+
+export function toModelChanges(options: OptionValues<typeof modelOptions>): ModelChanges {
+  const { model, baseUrl, temperature, modelArg } = options;
+  const args = [
+    ...(modelArg ?? []),
+    ...(temperature === undefined ? [] : [`temperature=${temperature}`]),
+  ];
+  return { model, baseUrl, ...(args.length > 0 ? { settings: parseModelArgs(args) } : {}) };
+}
 
 /** The settings that have a field of their own; anything else goes into the request body as it stands. */
 const fields: Record<string, keyof AgentSettings> = {
@@ -11,7 +35,7 @@ const fields: Record<string, keyof AgentSettings> = {
 };
 
 /**
- * `--model-arg k=v`, given any number of times. Values are JSON where they can be, else text.
+ * Parses `--model-arg name=value`, given any number of times. Values are JSON where they can be, else text.
  * @throws UsageError
  */
 export function parseModelArgs(args: string[]): AgentSettings {
