@@ -14,7 +14,7 @@ export interface Trouble {
  * What an activity threw. Its class comes with it; where Temporal itself gave up waiting, the class is that of what was waited
  * for. An error that is no failure is a fault in this code and goes on, so that the workflow task is tried again.
  */
-export function troubleOf(error: unknown, stage: Stage): Trouble {
+export function toTrouble(error: unknown, stage: Stage): Trouble {
   const cause = error instanceof ActivityFailure ? error.cause : error;
   if (cause instanceof ApplicationFailure) {
     // Temporal itself makes failures too, as for an activity that no worker knows: they have its types, and no details.

@@ -2,7 +2,7 @@ import { continueAsNew, isCancellation, log, workflowInfo } from '@temporalio/wo
 import type { RegradeFacts, RegradeRecord } from '../activities/regrade';
 import type { RegradeInput, RegradeResult, VerdictResult } from '../contracts/rollout';
 import { activitiesFor } from './activity-options';
-import { troubleOf } from './failures';
+import { toTrouble } from './failures';
 import { rewardBy } from './regrade-reward';
 
 /** What a regrade carries into its next run. */
@@ -73,7 +73,7 @@ async function judge(regradeId: string, item: Item): Promise<Judgement> {
     return { ...rewardBy(facts, verdict), verifierDigest: facts.verifierDigest, missing: false };
   } catch (error) {
     if (isCancellation(error)) throw error;
-    const { failure } = troubleOf(error, 'verify');
+    const { failure } = toTrouble(error, 'verify');
     const missing = failure.type === 'VersionNotFound';
     const why = missing
       ? `its snapshot ${item.version} has expired or was removed`

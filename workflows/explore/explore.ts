@@ -16,7 +16,7 @@ import { endOfChild, startRollout, watch } from '../children';
 import type { RolloutChild } from '../children';
 import { idAt, initialState, placeOf, progressOf, resultOf, settle, treeOf } from './state';
 import type { ExploreState } from './state';
-import { failed, troubleOf } from '../failures';
+import { failed, toTrouble } from '../failures';
 import { explorationQuery } from '../messages';
 import { strategies } from './strategies';
 import type { Fork, Strategy } from './strategies/strategy';
@@ -256,7 +256,7 @@ const unknown = ({ rolloutId, outcome, reward }: RolloutEnd): NodeFacts => ({
 
 /** What ends an exploration says so itself, not in the cause of a cause. */
 function faultOf(error: unknown): Error {
-  const { failure, details } = troubleOf(error, 'create');
+  const { failure, details } = toTrouble(error, 'create');
   return failed(failure.type, failure.message, details);
 }
 

@@ -1,73 +1,64 @@
 import type { GraderFacts, GradingFacts } from '../../rollouts/task-facts';
-import type { RolloutInput } from '../../contracts/rollout';
-import { activitiesFor } from '../activity-options';
+import { snapshotKey } from '../rollout/keys';
+import type { Rollout } from '../rollout/live-rollout';
+import { takeSnapshot } from '../rollout/sandbox';
+import type { RolloutEnding } from '../rollout/state';
 import { combine, namedRewards } from './combine';
 import { runCommandGrader, runHudGrader, runJudge } from './graders';
 import type { Graded } from './graders';
-import { snapshotKey } from '../rollout/keys';
-import { leaseOf } from '../rollout/limits';
-import { worldOf } from '../rollout/state';
-import type { RolloutEnding, RolloutState } from '../rollout/state';
-import { judge, runVerifier } from './verdict';
+import { gradeSubmission, runVerifier } from './verdict';
 
-const snapshotTimeoutS = 600;
-
-/** What touches the sandbox comes after its snapshot, and before what needs it no more. */
+/** Graders that touch the sandbox run after its snapshot, and before those that no longer need it. */
 const order: GraderFacts['kind'][] = ['hud', 'bash', 'verify', 'judge'];
 
 /**
- * Has what the agent left graded, and decides what that counts as. Where a task names no graders beside its verifier, that is
- * the verifier's verdict; else each grader that counts must give a number, and they are combined.
+ * Grades what the agent left, and decides how the rollout ends. Where a task names no graders beside its verifier, the verifier's
+ * verdict is the reward; else each grader that counts must give a number, and they are combined.
  */
-export async function grade(input: RolloutInput, state: RolloutState): Promise<RolloutEnding> {
-  const { grading } = worldOf(state).task;
-  if (!grading) return judge(input, state);
+export async function grade(rollout: Rollout): Promise<RolloutEnding> {
+  const { state } = rollout;
+  const { grading } = rollout.sandbox.task;
+  if (!grading) return gradeSubmission(rollout);
   state.stage = 'verify';
   const { graders } = grading;
   const verifies = graders.some(({ kind }) => kind === 'verify');
-  const version = verifies ? await snapshot(input, state) : null;
+  const version = verifies ? await snapshot(rollout) : null;
   const graded: Graded[] = [];
   for (const kind of order) {
     for (const grader of graders.filter((one) => one.kind === kind)) {
-      graded.push(await runGrader(input, state, { grader, version }));
+      graded.push(await runGrader(rollout, { grader, version }));
     }
   }
   // As the task lists them.
   graded.sort((a, b) => graders.indexOf(a.grader) - graders.indexOf(b.grader));
   state.grades = graded.map(({ result }) => result);
-  return endingOf(state, grading, graded);
+  return toEnding(rollout, grading, graded);
 }
 
 /** Taken before any grader that could change the sandbox. */
-async function snapshot(input: RolloutInput, state: RolloutState): Promise<string> {
-  const { version } = await activitiesFor('run', 'grade: snapshot', snapshotTimeoutS).takeSnapshot({
-    key: snapshotKey(state),
-    sandboxId: worldOf(state).sandboxId,
-    rolloutId: input.rolloutId,
-    leaseS: leaseOf(input),
-  });
+async function snapshot(rollout: Rollout): Promise<string> {
+  const { version } = await takeSnapshot(rollout, snapshotKey(rollout.state), 'grade: snapshot');
   return version;
 }
 
 function runGrader(
-  input: RolloutInput,
-  state: RolloutState,
+  rollout: Rollout,
   { grader, version }: { grader: GraderFacts; version: string | null },
 ): Promise<Graded> {
   switch (grader.kind) {
     case 'hud':
-      return runHudGrader(input, state, grader);
+      return runHudGrader(rollout, grader);
     case 'bash':
-      return runCommandGrader(input, state, grader);
+      return runCommandGrader(rollout, grader);
     case 'judge':
-      return runJudge(input, state, grader);
+      return runJudge(rollout, grader);
     case 'verify':
-      if (version === null) throw new Error('a verifier without a version to judge');
-      return runVerifier(input, state, { grader, target: { version } });
+      if (version === null) throw new Error('a verifier needs a version to grade');
+      return runVerifier(rollout, { grader, target: { version } });
   }
 }
 
-function endingOf(state: RolloutState, grading: GradingFacts, graded: Graded[]): RolloutEnding {
+function toEnding({ state }: Rollout, grading: GradingFacts, graded: Graded[]): RolloutEnding {
   const counting = graded.filter(({ grader }) => grader.counts);
   const results = counting.map(({ result }) => result);
   const reward = combine(grading.combine, results);

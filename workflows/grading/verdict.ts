@@ -1,14 +1,14 @@
 import { isCancellation, log } from '@temporalio/workflow';
 import type { GraderFacts } from '../../rollouts/task-facts';
-import type { RolloutInput, VerdictResult } from '../../contracts/rollout';
+import type { VerdictResult } from '../../contracts/rollout';
 import { newFailure } from '../../contracts/failures';
 import { activitiesFor } from '../activity-options';
-import { troubleOf } from '../failures';
-import { resultOf } from './graders';
-import type { Graded } from './graders';
+import { toTrouble } from '../failures';
 import { verifyKey } from '../rollout/keys';
-import { worldOf } from '../rollout/state';
-import type { RolloutEnding, RolloutState } from '../rollout/state';
+import type { Rollout } from '../rollout/live-rollout';
+import type { RolloutEnding } from '../rollout/state';
+import { toGradeResult } from './graders';
+import type { Graded } from './graders';
 
 /** How often a verifier without a verdict is run again on the same version. */
 const moreTries = 2;
@@ -24,12 +24,13 @@ const theVerifier: Omit<GraderFacts, 'timeoutS'> = {
   counts: true,
 };
 
-/** Has the task's verifier alone judge what the agent left, and decides what that counts as. */
-export async function judge(input: RolloutInput, state: RolloutState): Promise<RolloutEnding> {
+/** Grades what the agent left by the task's verifier alone, and decides how the rollout ends. */
+export async function gradeSubmission(rollout: Rollout): Promise<RolloutEnding> {
+  const { state } = rollout;
   state.stage = 'verify';
-  const { sandboxId, task } = worldOf(state);
+  const { sandboxId, task } = rollout.sandbox;
   const grader = { ...theVerifier, timeoutS: task.verifyTimeoutS };
-  const graded = await runVerifier(input, state, { grader, target: { sandboxId } });
+  const graded = await runVerifier(rollout, { grader, target: { sandboxId } });
   const { result, failure, submissionCaused } = graded;
   const { reward, rewards } = result;
   state.grades = [result];
@@ -45,62 +46,57 @@ export async function judge(input: RolloutInput, state: RolloutState): Promise<R
 }
 
 /**
- * The verdict on what the agent left. A verifier that gives none runs twice more on the very same version, then on the untouched
- * start version: a verdict there says that the submission is why there was none.
+ * Runs the verifier on what the agent left. One that gives no verdict runs twice more on the very same version, then on the
+ * untouched start version: a verdict there shows that the submission caused the lack of one.
  */
 export async function runVerifier(
-  input: RolloutInput,
-  state: RolloutState,
+  rollout: Rollout,
   { grader, target }: { grader: GraderFacts; target: Target },
 ): Promise<Graded> {
-  const { startVersion, task } = worldOf(state);
-  let verdict = await verify(input, state, 0, target, 'submission');
+  const { startVersion, task } = rollout.sandbox;
+  let verdict = await verify(rollout, 0, target, 'submission');
   const { version } = verdict;
   for (let again = 1; verdict.verdict === 'none' && again <= moreTries; again += 1) {
-    verdict = await verify(input, state, again, { version }, 'submission');
+    verdict = await verify(rollout, again, { version }, 'submission');
   }
   const { reward, rewards, evidenceRef, summary } = verdict;
   const said = { reward, rewards, evidenceRef, summary };
   if (verdict.verdict !== 'none') {
-    return { grader, result: resultOf(grader, said), failure: null, submissionCaused: false };
+    return { grader, result: toGradeResult(grader, said), failure: null, submissionCaused: false };
   }
 
-  const submissionCaused = await startHasVerdict(input, state, startVersion);
+  const submissionCaused = await startHasVerdict(rollout, startVersion);
   const zero = submissionCaused && task.noVerdict === 'zero';
   return {
     grader,
-    result: resultOf(grader, { ...said, reward: zero ? 0 : null, rewards: {} }),
+    result: toGradeResult(grader, { ...said, reward: zero ? 0 : null, rewards: {} }),
     failure: newFailure('VerifierFailed', 'verify', summary),
     submissionCaused,
   };
 }
 
-/** A question about whose fault it is: what goes wrong here changes nothing else. */
-async function startHasVerdict(
-  input: RolloutInput,
-  state: RolloutState,
-  version: string,
-): Promise<boolean> {
+/** Decides only whose fault the missing verdict is, so a failure in here is logged and changes nothing else. */
+async function startHasVerdict(rollout: Rollout, version: string): Promise<boolean> {
   try {
-    const start = await verify(input, state, 'start', { version }, 'start');
+    const start = await verify(rollout, 'start', { version }, 'start');
     return start.verdict !== 'none';
   } catch (error) {
     if (isCancellation(error)) throw error;
     log.warn('the start version could not be verified', {
-      failure: troubleOf(error, 'verify').failure,
+      failure: toTrouble(error, 'verify').failure,
     });
     return false;
   }
 }
 
 async function verify(
-  input: RolloutInput,
-  state: RolloutState,
+  rollout: Rollout,
   what: number | 'start',
   target: Target,
   of: VerdictResult['of'],
 ): Promise<VerdictResult> {
-  const { verifyTimeoutS } = worldOf(state).task;
+  const { input, state } = rollout;
+  const { verifyTimeoutS } = rollout.sandbox.task;
   const verdict = await activitiesFor('run', `verify ${what}`, verifyTimeoutS).verify({
     key: verifyKey(state, what),
     taskRef: input.taskRef,

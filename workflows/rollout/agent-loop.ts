@@ -1,67 +1,73 @@
-import { isCancellation, workflowInfo } from '@temporalio/workflow';
+import { condition, isCancellation, workflowInfo } from '@temporalio/workflow';
 import type { StepInput, StepOutput } from '../../activities/step';
 import type { RolloutInput, StopReason } from '../../contracts/rollout';
 import { activitiesFor } from '../activity-options';
-import { troubleOf } from '../failures';
+import { toTrouble } from '../failures';
+import { answerRequests, isRequested } from './checkpoint-requests';
 import { callsKey, modelKey } from './keys';
-import {
-  defaultToolTimeoutS,
-  leaseOf,
-  limitMet,
-  modelLimitsOf,
-  runEndsAtMs,
-  secondsLeft,
-  timeUp,
-} from './limits';
-import { whilePaused } from './pause';
+import { limitMet, modelLimits, runEndsAtMs, secondsLeft, timeUp, toolTimeoutS } from './limits';
+import type { Rollout } from './live-rollout';
 import { runSolution } from './solution';
-import { takeAsked } from './checkpoint-requests';
-import { charge, noteIds, toMs, worldOf } from './state';
-import type { RolloutState } from './state';
+import { toMs } from './state';
 import { makeToolCalls } from './tool-calls';
-import { writePending } from './write-pending';
 
-/** `continue`: the agent is not done, but the history is full; the loop goes on in the next run. */
+/** `continue`: the agent is not done, but the history is full; the next run continues the loop. */
 export type LoopEnd = StopReason | 'continue';
 
-/** The agent at work: until it is done, a limit is met or its sandbox is lost. What it wrote last is in the trajectory then. */
-export async function agentLoop(input: RolloutInput, state: RolloutState): Promise<LoopEnd> {
-  await whilePaused(input, state);
-  if (state.paused) return 'continue';
-  const end = await loopOf(input, state);
-  if (end !== 'continue') await writePending(state);
+/** Lets the agent work until it is done, a limit is met or its sandbox is lost. Its last words are in the trajectory then. */
+export async function agentLoop(rollout: Rollout): Promise<LoopEnd> {
+  await whilePaused(rollout);
+  if (rollout.state.paused) return 'continue';
+  const end = await runAgent(rollout);
+  if (end !== 'continue') await rollout.writePending();
   return end;
 }
 
-function loopOf(input: RolloutInput, state: RolloutState): Promise<LoopEnd> {
-  switch (input.agent) {
+/** Waits while a rollout is paused, and keeps its sandbox alive. Returns early when the history wants to continue as new. */
+async function whilePaused(rollout: Rollout): Promise<void> {
+  const { state, leaseS } = rollout;
+  while (state.paused && !workflowInfo().continueAsNewSuggested) {
+    if (isRequested(rollout)) await answerRequests(rollout);
+    const woken = await condition(() => !state.paused || isRequested(rollout), (leaseS * 1000) / 3);
+    if (!state.paused) return;
+    if (woken) continue;
+    await activitiesFor('record', 'paused: renew lease').renewLease({
+      sandboxId: rollout.sandbox.sandboxId,
+      leaseS,
+    });
+  }
+}
+
+function runAgent(rollout: Rollout): Promise<LoopEnd> {
+  switch (rollout.input.agent) {
     case 'nop':
       return Promise.resolve('done');
     case 'oracle':
-      return runSolution(input, state);
+      return runSolution(rollout);
     case 'model':
-      return modelLoop(input, state);
+      return modelLoop(rollout);
   }
 }
 
 /** Model call → tool calls → observations: a step is one activity, but for what only a workflow can decide. */
-async function modelLoop(input: RolloutInput, state: RolloutState): Promise<LoopEnd> {
+async function modelLoop(rollout: Rollout): Promise<LoopEnd> {
+  const { state } = rollout;
   for (;;) {
-    await whilePaused(input, state);
-    await takeAsked(input, state);
+    await whilePaused(rollout);
+    await answerRequests(rollout);
     // An answer that came too late is graded, with that told beside it.
     if (state.lastWord && !state.paused && state.inbox.length === 0) {
-      return timeUp(input, state) ?? state.lastWord;
+      return timeUp(rollout) ?? state.lastWord;
     }
     if (workflowInfo().continueAsNewSuggested) return 'continue';
     state.lastWord = null;
-    const limit = limitMet(input, state);
+    const limit = limitMet(rollout);
     if (limit) return limit;
-    takeMessages(state);
+    takeMessages(rollout);
 
     const spent = { ...state.spent };
-    const workS = secondsLeft(input, state);
-    const turn = await runStep(input, state, workS);
+    const workS = secondsLeft(rollout);
+    const turn = await runStep(rollout, workS);
     if (typeof turn === 'string') return turn;
     if (turn.finishReason === 'refused') return 'refused';
     if (turn.malformed) return 'malformed_tool_call';
@@ -71,7 +77,7 @@ async function modelLoop(input: RolloutInput, state: RolloutState): Promise<Loop
       state.lastWord = turn.finishReason === 'length' ? 'max_tokens' : 'done';
       continue;
     }
-    const end = await makeToolCalls(input, state, {
+    const end = await makeToolCalls(rollout, {
       turn,
       spent,
       endsAtWorkedS: toMs(spent.workedS + workS),
@@ -84,15 +90,12 @@ async function modelLoop(input: RolloutInput, state: RolloutState): Promise<Loop
  * One step, with its model call charged; of its tool calls, `makeToolCalls` makes what is left. Returns the stop reason when the
  * model will not, or cannot, answer this transcript.
  */
-async function runStep(
-  input: RolloutInput,
-  state: RolloutState,
-  workS: number,
-): Promise<StepOutput | StopReason> {
+async function runStep(rollout: Rollout, workS: number): Promise<StepOutput | StopReason> {
+  const { input, state } = rollout;
   const step = state.step + 1;
-  const { agentRef, sandboxId } = worldOf(state);
-  const { waitS, timeoutS } = modelLimitsOf(input);
-  const endsAtMs = runEndsAtMs(input, state);
+  const { agentRef, sandboxId } = rollout.sandbox;
+  const { waitS, timeoutS } = modelLimits(rollout);
+  const endsAtMs = runEndsAtMs(rollout);
   let turn: StepOutput;
   try {
     // The last request may go out at the very end of the wait.
@@ -105,17 +108,17 @@ async function runStep(
       timeoutS,
       waitS,
       sandboxId,
-      leaseS: leaseOf(input),
+      leaseS: rollout.leaseS,
       callsKey: callsKey(state, step),
       onOutcomeUnknown: input.onOutcomeUnknown,
       checkpoint: checkpointAt(input, step),
       secondsLeft: workS,
-      toolTimeoutS: input.limits.toolTimeoutS ?? defaultToolTimeoutS,
+      toolTimeoutS: toolTimeoutS(rollout),
       ...(endsAtMs === null ? {} : { runEndsAtMs: endsAtMs }),
     });
   } catch (error) {
     if (isCancellation(error)) throw error;
-    const { failure } = troubleOf(error, 'loop');
+    const { failure } = toTrouble(error, 'loop');
     if (failure.type === 'RunTimeout') return 'run_timeout';
     if (failure.type !== 'ContextOverflow' && failure.type !== 'ModelRefused') throw error;
     state.agentFailure = failure;
@@ -125,7 +128,7 @@ async function runStep(
   state.head = turn.head;
   state.pending =
     turn.tools.length > 0 ? [{ type: 'reply', step, modelKey: modelKey(state, step) }] : [];
-  chargeTurn(state, turn);
+  chargeTurn(rollout, turn);
   return turn;
 }
 
@@ -134,21 +137,22 @@ function checkpointAt({ checkpoints }: RolloutInput, step: number): StepInput['c
   return step % checkpoints === 0 ? 'step' : 'never';
 }
 
-function chargeTurn(state: RolloutState, turn: StepOutput): void {
+function chargeTurn(rollout: Rollout, turn: StepOutput): void {
+  const { state } = rollout;
   state.modelCalls += 1;
   state.modelCallsReissued += turn.reissued ?? 0;
   const [promptTokens, completionTokens] = turn.tokens;
   state.spent.tokens += promptTokens + completionTokens;
   state.spent.costUsd += turn.costUsd ?? 0;
-  charge(state, turn.durationS);
-  if (turn.ids) noteIds(state, turn.ids);
+  rollout.charge(turn.durationS);
+  if (turn.ids) rollout.countTokenIds(turn.ids);
   state.usage.promptTokens += promptTokens;
   state.usage.completionTokens += completionTokens;
   if (turn.costUsd !== null) state.usage.costUsd = (state.usage.costUsd ?? 0) + turn.costUsd;
 }
 
 /** What people wrote goes into the trajectory before the next model call. */
-function takeMessages(state: RolloutState): void {
+function takeMessages({ state }: Rollout): void {
   for (const text of state.inbox)
     state.pending.push({ type: 'person', step: state.step + 1, text });
   state.inbox = [];

@@ -1,61 +1,60 @@
 import { ApplicationFailure, condition } from '@temporalio/workflow';
-import type { Checkpoint, RolloutInput } from '../../contracts/rollout';
-import { activitiesFor } from '../activity-options';
-import { troubleOf } from '../failures';
+import type { Checkpoint } from '../../contracts/rollout';
+import { toTrouble } from '../failures';
 import { askedKey } from './keys';
-import { leaseOf } from './limits';
-import { addCheckpoint, worldOf } from './state';
-import type { RolloutState } from './state';
-import { writePending } from './write-pending';
+import type { Rollout } from './live-rollout';
+import { takeSnapshot } from './sandbox';
 
-const snapshotTimeoutS = 600;
-
-/** Waits for the next moment between two steps, in which the rollout answers `takeAsked`. */
-export async function askForCheckpoint(
-  state: RolloutState,
-  atWork: () => boolean,
+/** Waits for the next moment between two steps, when the rollout answers with `answerRequests`. */
+export async function requestCheckpoint(
+  { state }: Rollout,
+  canAnswer: () => boolean,
 ): Promise<Checkpoint> {
   state.checkpointsAsked += 1;
   const ticket = state.checkpointsAsked;
-  await condition(() => state.answered.upTo >= ticket || !atWork());
+  await condition(() => state.answered.upTo >= ticket || !canAnswer());
   const { upTo, checkpoint, refusal } = state.answered;
-  if (upTo < ticket) throw ApplicationFailure.nonRetryable("the agent's work ended before that");
+  if (upTo < ticket) {
+    throw ApplicationFailure.nonRetryable(
+      "no checkpoint was taken: the agent's work ended before its next step",
+    );
+  }
   if (checkpoint) return checkpoint;
   throw ApplicationFailure.nonRetryable(refusal ?? 'no checkpoint was taken');
 }
 
+/** True while somebody waits for a checkpoint. */
+export const isRequested = ({ state }: Rollout): boolean =>
+  state.answered.upTo < state.checkpointsAsked;
+
 /**
- * Between two steps: takes the checkpoint that somebody asked for, once for all who did. Where no version holds the world, it has
- * none: from such a checkpoint only a replay can go on.
+ * Takes the checkpoint that somebody asked for, between two steps and once for all who did. Where no version of the sandbox holds
+ * the task's state, the checkpoint has none: it can be continued by a replay only.
  */
-export async function takeAsked(input: RolloutInput, state: RolloutState): Promise<void> {
+export async function answerRequests(rollout: Rollout): Promise<void> {
+  const { state } = rollout;
+  if (!isRequested(rollout)) return;
   const upTo = state.checkpointsAsked;
-  if (state.answered.upTo >= upTo) return;
   try {
-    await writePending(state);
-    state.answered = { upTo, checkpoint: await checkpointNow(input, state), refusal: null };
+    await rollout.writePending();
+    state.answered = { upTo, checkpoint: await checkpointNow(rollout), refusal: null };
   } catch (error) {
-    const { failure } = troubleOf(error, 'loop');
+    const { failure } = toTrouble(error, 'loop');
     const refused = failure.type === 'CapabilityMissing' || failure.type === 'InvalidRequest';
     if (!refused) throw error;
     state.answered = { upTo, checkpoint: null, refusal: failure.message };
   }
 }
 
-async function checkpointNow(input: RolloutInput, state: RolloutState): Promise<Checkpoint> {
+async function checkpointNow(rollout: Rollout): Promise<Checkpoint> {
+  const { state } = rollout;
   const step = state.step + 1;
-  const { task, sandboxId } = worldOf(state);
   const rest = { step, trajectory: state.head, spent: { ...state.spent } };
-  if (task.unforkable) return { ...rest, version: '' };
+  if (rollout.sandbox.task.unforkable) return { ...rest, version: '' };
   const known = state.checkpoints.at(-1);
   if (known?.step === step) return known;
-  const { version } = await activitiesFor('run', 'checkpoint', snapshotTimeoutS).takeSnapshot({
-    key: askedKey(state, step),
-    sandboxId,
-    rolloutId: input.rolloutId,
-    leaseS: leaseOf(input),
-  });
+  const { version } = await takeSnapshot(rollout, askedKey(state, step), 'checkpoint');
   const checkpoint = { ...rest, version };
-  addCheckpoint(state, checkpoint);
+  rollout.addCheckpoint(checkpoint);
   return checkpoint;
 }

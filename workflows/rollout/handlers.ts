@@ -1,5 +1,4 @@
 import { setHandler } from '@temporalio/workflow';
-import { askForCheckpoint } from './checkpoint-requests';
 import {
   cancelSignal,
   checkpointUpdate,
@@ -9,9 +8,8 @@ import {
   resumeUpdate,
   statusQuery,
 } from '../messages';
-import type { RolloutInput } from '../../contracts/rollout';
-import { statusOf } from './state';
-import type { RolloutState } from './state';
+import { requestCheckpoint } from './checkpoint-requests';
+import type { Rollout } from './live-rollout';
 
 const maxMessageLength = 16_000;
 const maxWaitingMessages = 50;
@@ -20,30 +18,27 @@ const maxWaitingMessages = 50;
  * Sets the handlers of a rollout, before its first await: a message may come with the very first task. `leave` ends those that
  * wait, so that the next run can begin.
  */
-export function handleMessages(
-  input: RolloutInput,
-  state: RolloutState,
-  cancel: () => void,
-): { leave: () => void } {
+export function handleMessages(rollout: Rollout, cancel: () => void): { leave: () => void } {
+  const { state } = rollout;
   let leaving = false;
-  const canAnswer = (): boolean => !leaving && atWork(state);
-  setHandler(statusQuery, () => statusOf(state));
+  const canAnswer = (): boolean => !leaving && rollout.isAtWork;
+  setHandler(statusQuery, () => rollout.status());
   setHandler(cancelSignal, cancel);
   setHandler(
     pauseUpdate,
     () => {
       state.paused = true;
-      return statusOf(state);
+      return rollout.status();
     },
-    { validator: () => assertAtWork(state) },
+    { validator: () => assertAtWork(rollout) },
   );
   setHandler(
     resumeUpdate,
     () => {
       state.paused = false;
-      return statusOf(state);
+      return rollout.status();
     },
-    { validator: () => assertAtWork(state) },
+    { validator: () => assertAtWork(rollout) },
   );
   setHandler(
     messageUpdate,
@@ -53,7 +48,7 @@ export function handleMessages(
     },
     {
       validator: ({ text }) => {
-        assertAtWork(state);
+        assertAtWork(rollout);
         if (typeof text !== 'string' || text.trim() === '') throw new Error('a message needs text');
         if (text.length > maxMessageLength) {
           throw new Error(`a message has at most ${maxMessageLength} characters`);
@@ -64,9 +59,9 @@ export function handleMessages(
       },
     },
   );
-  setHandler(checkpointUpdate, () => askForCheckpoint(state, canAnswer), {
+  setHandler(checkpointUpdate, () => requestCheckpoint(rollout, canAnswer), {
     validator: () => {
-      assertHasSteps(input, state);
+      assertHasSteps(rollout);
       if (state.world?.task.unforkable) {
         throw new Error(
           'the task lives in the memory of its environment, so no version of its sandbox holds it; a fork by replay needs none',
@@ -74,24 +69,21 @@ export function handleMessages(
       }
     },
   });
-  setHandler(forkUpdate, () => askForCheckpoint(state, canAnswer), {
-    validator: () => assertHasSteps(input, state),
+  setHandler(forkUpdate, () => requestCheckpoint(rollout, canAnswer), {
+    validator: () => assertHasSteps(rollout),
   });
   return { leave: () => (leaving = true) };
 }
 
 /** Checkpoints are taken between steps, and only an agent that asks a model has any. */
-function assertHasSteps({ agent }: RolloutInput, state: RolloutState): void {
-  assertAtWork(state);
+function assertHasSteps(rollout: Rollout): void {
+  const { agent } = rollout.input;
+  assertAtWork(rollout);
   if (agent !== 'model') throw new Error(`an agent of kind ${agent} has no steps`);
 }
 
-const atWork = ({ stage }: RolloutState): boolean =>
-  stage === 'create' || stage === 'ready' || stage === 'setup' || stage === 'loop';
-
 /** Only an agent that still works can be held or spoken to. */
-function assertAtWork(state: RolloutState): void {
-  const { stage } = state;
-  if (atWork(state)) return;
-  throw new Error(`the agent's work is over: the rollout is at ${stage}`);
+function assertAtWork({ isAtWork, state }: Rollout): void {
+  if (isAtWork) return;
+  throw new Error(`the agent's work is over: the rollout is at ${state.stage}`);
 }

@@ -1,20 +1,19 @@
 import { workflowInfo } from '@temporalio/workflow';
-import type { RolloutInput } from '../../contracts/rollout';
 import { activitiesFor } from '../activity-options';
 import { replayKey } from './keys';
-import { defaultToolTimeoutS, leaseOf } from './limits';
-import { worldOf } from './state';
-import type { RolloutState } from './state';
+import { toolTimeoutS } from './limits';
+import type { Rollout } from './live-rollout';
 
-/** Calls made by one activity. */
+/** Calls that one activity makes. */
 const atOnce = 20;
 
 /**
- * Brings a new world to where a continuation starts: the recorded tool calls before its step are made again, in their order, and
- * answered as they were, or the rollout ends with ReplayDiverged. No model is asked, and nothing is charged: all of that was paid for
- * by the parent. True when the history is full: the rest of it is made in the next run.
+ * Brings a new sandbox to where a continuation starts, by replaying its parent's calls: those before its step are made again, in
+ * their order. Each must be answered as it was, or the rollout ends with ReplayDiverged. No model is asked, and nothing is charged:
+ * the parent has paid for all of it. Returns true when the history is full and the next run makes the rest.
  */
-export async function replay(input: RolloutInput, state: RolloutState): Promise<boolean> {
+export async function replayCalls(rollout: Rollout): Promise<boolean> {
+  const { input, state } = rollout;
   const { from } = input;
   if (!from || from.way !== 'replay' || state.stage === 'loop') return false;
   state.stage = 'setup';
@@ -29,15 +28,15 @@ export async function replay(input: RolloutInput, state: RolloutState): Promise<
     })),
   };
   const { replay: plan } = state;
-  const timeoutS = input.limits.toolTimeoutS ?? defaultToolTimeoutS;
+  const timeoutS = toolTimeoutS(rollout);
   while (plan.made < plan.calls) {
     if (workflowInfo().continueAsNewSuggested) return true;
     const count = Math.min(atOnce, plan.calls - plan.made);
     const summary = `replay ${count} calls from ${plan.made} of ${plan.calls}`;
     await activitiesFor('run', summary, count * timeoutS).replayCalls({
       callsKey: replayKey(state),
-      sandboxId: worldOf(state).sandboxId,
-      leaseS: leaseOf(input),
+      sandboxId: rollout.sandbox.sandboxId,
+      leaseS: rollout.leaseS,
       planRef: plan.planRef,
       from: plan.made,
       count,

@@ -1,9 +1,9 @@
-import type { RolloutInput, RolloutResult } from '../../contracts/rollout';
-import type { RolloutEnding, RolloutState } from './state';
+import type { RolloutResult } from '../../contracts/rollout';
+import type { Rollout } from './live-rollout';
+import type { RolloutEnding } from './state';
 
-export function resultOf(
-  input: RolloutInput,
-  state: RolloutState,
+export function toResult(
+  { input, state }: Rollout,
   end: RolloutEnding,
   endedAt: string,
 ): RolloutResult {

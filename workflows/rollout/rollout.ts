@@ -12,17 +12,18 @@ import {
 import type { RolloutInput, RolloutResult } from '../../contracts/rollout';
 import { newFailure } from '../../contracts/failures';
 import { activitiesFor } from '../activity-options';
-import { agentLoop } from './agent-loop';
-import { failed, troubleOf } from '../failures';
+import { failed, toTrouble } from '../failures';
 import { grade } from '../grading/grading';
-import { handleMessages } from './handlers';
-import { defaultMaxAttempts, timeoutFailure } from './limits';
-import { restoreLost } from './recover';
-import { resultOf } from './result';
 import { endAttributes } from '../search-attributes';
-import { beginAttempt, initialState } from './state';
+import { agentLoop } from './agent-loop';
+import { handleMessages } from './handlers';
+import { maxAttempts, timeoutFailure } from './limits';
+import { Rollout } from './live-rollout';
+import { restoreLost } from './recover';
+import { toResult } from './result';
+import { closeSandboxes, openSandbox } from './sandbox';
+import { initialState } from './state';
 import type { RolloutEnding, RolloutState } from './state';
-import { closeSandboxes, openWorld } from './sandbox';
 
 /**
  * One rollout, from an empty sandbox to a recorded reward. Each stage is an activity, so a worker that dies between two of
@@ -32,52 +33,49 @@ import { closeSandboxes, openWorld } from './sandbox';
 export async function rollout(input: RolloutInput, carried?: RolloutState): Promise<RolloutResult> {
   const fresh = initialState(input, workflowInfo().startTime.toISOString());
   // A run that an earlier version of this code began knows fewer fields.
-  const state = { ...fresh, ...carried };
+  const live = new Rollout(input, { ...fresh, ...carried });
   const scope = new CancellationScope();
-  const handlers = handleMessages(input, state, () => scope.cancel());
+  const handlers = handleMessages(live, () => scope.cancel());
 
   let end: RolloutEnding | 'continue';
   try {
-    end = await scope.run(() => attempts(input, state));
+    end = await scope.run(() => tryUntilEnded(live));
   } catch (error) {
     if (!isCancellation(error)) throw error;
-    end = cancelled(state);
+    end = endCancelled(live);
   }
   if (end === 'continue') {
     handlers.leave();
     await CancellationScope.nonCancellable(() => condition(allHandlersFinished));
-    if (!scope.consideredCancelled) return continueAsNew<typeof rollout>(input, state);
-    end = cancelled(state);
+    if (!scope.consideredCancelled) return continueAsNew<typeof rollout>(input, live.state);
+    end = endCancelled(live);
   }
   const ending = end;
-  return CancellationScope.nonCancellable(() => close(input, state, ending));
+  return CancellationScope.nonCancellable(() => close(live, ending));
 }
 
-/** Tries until there is an outcome. Only what no agent can cause is tried again: in a new sandbox, from the start. */
-async function attempts(
-  input: RolloutInput,
-  state: RolloutState,
-): Promise<RolloutEnding | 'continue'> {
+/** Makes attempts until there is an outcome. Only what no agent can cause is tried again: in a new sandbox, from the start. */
+async function tryUntilEnded(live: Rollout): Promise<RolloutEnding | 'continue'> {
+  const { input, state } = live;
   for (;;) {
     try {
       refuseUnbounded(input);
-      if ((await openWorld(input, state)) === 'continue') return 'continue';
-      const end = await agentLoop(input, state);
+      if ((await openSandbox(live)) === 'continue') return 'continue';
+      const end = await agentLoop(live);
       if (end === 'continue') return end;
       state.stopReason = end;
       state.agentFailure ??= timeoutFailure(input, end);
-      const ending = await grade(input, state);
-      endAttempt(state, ending.failure);
+      const ending = await grade(live);
+      live.endAttempt(ending.failure);
       return ending;
     } catch (error) {
       if (isCancellation(error)) throw error;
-      if (await restoreLost(input, state, error)) continue;
-      const { failure, details } = troubleOf(error, state.stage);
-      endAttempt(state, failure);
-      const most = input.limits.maxAttempts ?? defaultMaxAttempts;
-      if (details.again === 'never' || state.attempt >= most) return unscored(failure);
-      await closeSandboxes(state);
-      beginAttempt(state, input);
+      if (await restoreLost(live, error)) continue;
+      const { failure, details } = toTrouble(error, state.stage);
+      live.endAttempt(failure);
+      if (details.again === 'never' || state.attempt >= maxAttempts(live)) return unscored(failure);
+      await closeSandboxes(live);
+      live.beginAttempt();
     }
   }
 }
@@ -88,11 +86,6 @@ function refuseUnbounded({ limits, model }: RolloutInput): void {
   throw failed('InvalidRequest', message);
 }
 
-function endAttempt(state: RolloutState, failure: RolloutEnding['failure']): void {
-  const { attempt, stopReason, world } = state;
-  state.attempts.push({ attempt, sandboxId: world?.sandboxId ?? '', failure, stopReason });
-}
-
 const unscored = (failure: RolloutEnding['failure']): RolloutEnding => ({
   outcome: 'unscored',
   reward: null,
@@ -101,33 +94,30 @@ const unscored = (failure: RolloutEnding['failure']): RolloutEnding => ({
   submissionCaused: false,
 });
 
-function cancelled(state: RolloutState): RolloutEnding {
-  const { stage } = state;
+function endCancelled(live: Rollout): RolloutEnding {
+  const { stage } = live.state;
   const message = 'the rollout was cancelled';
-  state.stopReason = 'cancelled';
+  live.state.stopReason = 'cancelled';
   const failure = newFailure('Cancelled', stage, message);
-  endAttempt(state, failure);
+  live.endAttempt(failure);
   return unscored(failure);
 }
 
 /** record → stop. The result stands before anything is torn down. */
-async function close(
-  input: RolloutInput,
-  state: RolloutState,
-  end: RolloutEnding,
-): Promise<RolloutResult> {
+async function close(live: Rollout, end: RolloutEnding): Promise<RolloutResult> {
+  const { input, state } = live;
   state.stage = 'record';
   state.end = end;
-  const result = resultOf(input, state, end, new Date().toISOString());
+  const result = toResult(live, end, new Date().toISOString());
   try {
     await activitiesFor('record', `record: ${end.outcome}`).recordResult(result);
   } catch (error) {
     // This workflow's own result holds it too, and the ledger can be rebuilt from that.
-    log.error('the ledger did not take the result', { error });
+    log.error('the ledger did not record the result', { error });
   }
   if (input.searchAttributes) upsertSearchAttributes(endAttributes(input, result));
   state.stage = 'stop';
-  await closeSandboxes(state);
+  await closeSandboxes(live);
   state.stage = 'ended';
   await condition(allHandlersFinished);
   if (end.failure?.class === 'cancelled') await endAsCancelled();

@@ -2,76 +2,77 @@ import { CancellationScope, isCancellation, log } from '@temporalio/workflow';
 import type { SandboxOrigin, StartedSandbox } from '../../activities/sandboxes';
 import type { RolloutInput } from '../../contracts/rollout';
 import { activitiesFor } from '../activity-options';
-import { failed, troubleOf } from '../failures';
+import { failed, toTrouble } from '../failures';
 import { commandKey, createKey, restoreKey, startTaskKey, toolsKey } from './keys';
-import { defaultToolTimeoutS, leaseOf } from './limits';
-import { replay } from './replay-calls';
-import { worldOf } from './state';
-import type { RolloutState, World } from './state';
+import { snapshotTimeoutS, toolTimeoutS } from './limits';
+import type { Rollout } from './live-rollout';
+import { replayCalls } from './replay-calls';
+import type { AgentSandbox } from './state';
 
 /** A list of tools comes at once or not at all. */
 const toolsTimeoutS = 60;
 
 /**
  * Brings the sandbox up to where the agent may begin: create → ready → setup. A HUD environment is ready only once its task has
- * started, and a continuation by replay once its recorded calls were made again. Does what is left of it, when called again: in
- * the next run, where it answers `continue`.
+ * started, and a continuation by replay once its recorded calls were made again. Called again, it does what is left; it answers
+ * `continue` when that is for the next run.
  */
-export async function openWorld(
-  input: RolloutInput,
-  state: RolloutState,
-): Promise<'continue' | undefined> {
-  const world = state.world ?? (await start(input, state));
-  if (!world.task.hud) await listTools(input, state, world);
-  // A version that a continuation starts from had its set-up done.
-  if (state.stage !== 'loop' && !versionOf(input) && !state.replay) {
-    await setUp(input, state, world);
+export async function openSandbox(rollout: Rollout): Promise<'continue' | undefined> {
+  const { input, state } = rollout;
+  const sandbox = state.world ?? (await start(rollout));
+  if (!sandbox.task.hud) await listTools(rollout, sandbox);
+  // The version that a continuation starts from was taken after its set-up.
+  if (state.stage !== 'loop' && !versionToFork(input) && !state.replay) {
+    await setUp(rollout, sandbox);
   }
-  if (world.task.hud) {
-    await startTask(input, state, world);
-    await listTools(input, state, world);
+  if (sandbox.task.hud) {
+    await startTask(rollout, sandbox);
+    await listTools(rollout, sandbox);
   }
-  if (await replay(input, state)) return 'continue';
+  if (await replayCalls(rollout)) return 'continue';
   state.stage = 'loop';
   return undefined;
 }
 
-/** What a continuation starts from, where that is a version. */
-const versionOf = ({ from }: RolloutInput): string | undefined => from?.version || undefined;
+/** The version that a continuation starts from; undefined for a rollout that starts from its task. */
+const versionToFork = ({ from }: RolloutInput): string | undefined => from?.version || undefined;
 
-async function listTools(input: RolloutInput, state: RolloutState, world: World): Promise<void> {
-  if (input.agent === 'model' && world.agentRef === null) {
+async function listTools(rollout: Rollout, sandbox: AgentSandbox): Promise<void> {
+  const { input, state } = rollout;
+  if (input.agent === 'model' && sandbox.agentRef === null) {
     state.stage = 'ready';
     const { agentRef } = await activitiesFor('run', 'ready: tools', toolsTimeoutS).listTools({
       key: toolsKey(state),
-      sandboxId: world.sandboxId,
+      sandboxId: sandbox.sandboxId,
       taskRef: input.taskRef,
       model: input.model,
-      ...(world.promptRef ? { promptRef: world.promptRef } : {}),
-      ...(world.task.checkpointTools ? { checkpointTools: true as const } : {}),
+      ...(sandbox.promptRef ? { promptRef: sandbox.promptRef } : {}),
+      ...(sandbox.task.checkpointTools ? { checkpointTools: true as const } : {}),
       timeoutS: toolsTimeoutS,
     });
-    world.agentRef = agentRef;
+    sandbox.agentRef = agentRef;
   }
 }
 
-async function startTask(input: RolloutInput, state: RolloutState, world: World): Promise<void> {
-  const { hud } = world.task;
-  if (!hud || world.promptRef !== undefined) return;
+async function startTask(rollout: Rollout, sandbox: AgentSandbox): Promise<void> {
+  const { input, state } = rollout;
+  const { hud } = sandbox.task;
+  if (!hud || sandbox.promptRef !== undefined) return;
   state.stage = 'setup';
   const { startTimeoutS: timeoutS } = hud;
   const { promptRef } = await activitiesFor('once', 'setup: start task', timeoutS).startTask({
     key: startTaskKey(state),
-    sandboxId: world.sandboxId,
-    leaseS: leaseOf(input),
+    sandboxId: sandbox.sandboxId,
+    leaseS: rollout.leaseS,
     taskRef: input.taskRef,
     timeoutS,
     needsPrompt: input.agent === 'model',
   });
-  world.promptRef = promptRef;
+  sandbox.promptRef = promptRef;
 }
 
-async function start(input: RolloutInput, state: RolloutState): Promise<World> {
+async function start(rollout: Rollout): Promise<AgentSandbox> {
+  const { input, state } = rollout;
   state.stage = 'create';
   if (input.from?.way === 'memory') throw noMemory(input);
   const key = createKey(state);
@@ -79,30 +80,31 @@ async function start(input: RolloutInput, state: RolloutState): Promise<World> {
     key,
     taskRef: input.taskRef,
     rolloutId: input.rolloutId,
-    leaseS: leaseOf(input),
+    leaseS: rollout.leaseS,
   };
-  const version = versionOf(input);
+  const version = versionToFork(input);
   const activities = activitiesFor('start', version ? 'create: fork' : 'create');
   state.open.push({ key, by: version ? 'fork' : 'create' });
-  const sandbox = version
+  const started = version
     ? await activities.forkVersion({ ...common, version })
     : await activities.createSandbox(common);
-  return enter(state, sandbox, { agentRef: null, startVersion: sandbox.version });
+  return enter(rollout, started, { agentRef: null, startVersion: started.version });
 }
 
 function noMemory({ rolloutId }: RolloutInput): Error {
-  const message = `${rolloutId}: way memory: no target forks what is in memory; take snapshot or replay`;
+  const message = `${rolloutId}: way memory: no target can fork what is in memory; take snapshot or replay`;
   return failed('CapabilityMissing', message);
 }
 
-async function setUp(input: RolloutInput, state: RolloutState, world: World): Promise<void> {
+async function setUp(rollout: Rollout, { sandboxId, task }: AgentSandbox): Promise<void> {
+  const { input, state } = rollout;
   state.stage = 'setup';
-  const timeoutS = input.limits.toolTimeoutS ?? defaultToolTimeoutS;
-  for (let index = 0; index < world.task.setupCommands; index += 1) {
+  const timeoutS = toolTimeoutS(rollout);
+  for (let index = 0; index < task.setupCommands; index += 1) {
     const done = await activitiesFor('run', `setup ${index}`, timeoutS).runCommand({
       key: commandKey(state, 'setup', index),
-      sandboxId: world.sandboxId,
-      leaseS: leaseOf(input),
+      sandboxId,
+      leaseS: rollout.leaseS,
       taskRef: input.taskRef,
       list: 'setup',
       index,
@@ -114,51 +116,65 @@ async function setUp(input: RolloutInput, state: RolloutState, world: World): Pr
   }
 }
 
-/** Of every restore, whatever it was made for. */
+/** Freezes the sandbox as it is now. */
+export function takeSnapshot(
+  rollout: Rollout,
+  key: string,
+  summary: string,
+): Promise<{ version: string }> {
+  return activitiesFor('run', summary, snapshotTimeoutS).takeSnapshot({
+    key,
+    sandboxId: rollout.sandbox.sandboxId,
+    rolloutId: rollout.input.rolloutId,
+    leaseS: rollout.leaseS,
+  });
+}
+
+/** What every restore says, whatever it was made for. */
 export const notUndone = 'effects outside the sandbox are not undone';
 
 /**
- * Puts the world back to a version: a new sandbox forked from it, and the old one deleted. Recorded in the lineage and, before
- * what comes next, in the trajectory.
+ * Restores a version: forks a new sandbox from it, and deletes the old one. The lineage records it, and so does the trajectory,
+ * before what comes next.
  */
-export async function restoreWorld(
-  input: RolloutInput,
-  state: RolloutState,
+export async function restoreSandbox(
+  rollout: Rollout,
   to: { step: number; version: string; why: string },
 ): Promise<void> {
+  const { input, state } = rollout;
   const key = restoreKey(state);
   const old = state.open.slice();
   state.open.push({ key, by: 'fork' });
   state.restores += 1;
-  let sandbox: StartedSandbox;
+  let started: StartedSandbox;
   try {
-    sandbox = await activitiesFor('start', `restore step ${to.step}`).forkVersion({
+    started = await activitiesFor('start', `restore step ${to.step}`).forkVersion({
       key,
       taskRef: input.taskRef,
       rolloutId: input.rolloutId,
-      leaseS: leaseOf(input),
+      leaseS: rollout.leaseS,
       version: to.version,
     });
   } catch (error) {
     if (isCancellation(error)) throw error;
-    const { failure } = troubleOf(error, state.stage);
+    const { failure } = toTrouble(error, state.stage);
     throw failed(failure.type, `cannot restore ${to.version}: ${failure.message}`, {
       class: 'infra',
       again: 'attempt',
     });
   }
-  const { agentRef, startVersion } = worldOf(state);
-  enter(state, sandbox, { agentRef, startVersion });
-  state.restored.push({ step: to.step, version: to.version, sandboxId: sandbox.sandboxId });
+  const { agentRef, startVersion } = rollout.sandbox;
+  enter(rollout, started, { agentRef, startVersion });
+  state.restored.push({ step: to.step, version: to.version, sandboxId: started.sandboxId });
   state.pending.push({ type: 'restored', ...to });
-  await closeSandboxes(state, old);
+  await closeSandboxes(rollout, old);
 }
 
 function enter(
-  state: RolloutState,
+  { state }: Rollout,
   { sandboxId, task }: StartedSandbox,
-  rest: Pick<World, 'agentRef' | 'startVersion'>,
-): World {
+  rest: Pick<AgentSandbox, 'agentRef' | 'startVersion'>,
+): AgentSandbox {
   state.world = { sandboxId, task, ...rest };
   state.readyAtMs ??= Date.now();
   state.sandboxId = sandboxId;
@@ -170,7 +186,7 @@ function enter(
  * the reaper: it changes nothing in the result.
  */
 export async function closeSandboxes(
-  state: RolloutState,
+  { state }: Rollout,
   origins: SandboxOrigin[] = state.open.slice(),
 ): Promise<void> {
   await CancellationScope.nonCancellable(async () => {
@@ -180,7 +196,10 @@ export async function closeSandboxes(
         try {
           await activities.deleteSandbox(origin);
         } catch (error) {
-          log.warn('a sandbox is left to the reaper', { key: origin.key, error });
+          log.warn('a sandbox could not be deleted: the reaper removes it', {
+            key: origin.key,
+            error,
+          });
         }
       }),
     );

@@ -1,37 +1,36 @@
 import { isCancellation } from '@temporalio/workflow';
-import type { RolloutInput, StopReason } from '../../contracts/rollout';
+import type { StopReason } from '../../contracts/rollout';
 import { activitiesFor } from '../activity-options';
-import { troubleOf } from '../failures';
+import { toTrouble } from '../failures';
 import { commandKey } from './keys';
-import { leaseOf, timeUp, toolTimeoutS } from './limits';
-import { charge, worldOf } from './state';
-import type { RolloutState } from './state';
+import { secondsLeft, timeUp, toolTimeoutS } from './limits';
+import type { Rollout } from './live-rollout';
 
 /**
- * The oracle: runs the task's own solution, in order and to its end. An exit code other than zero is evidence that the verifier's
- * verdict will be read with, and stops nothing.
+ * The oracle: runs the task's own solution, in order and to its end. An exit code other than zero is evidence beside the verifier's
+ * verdict, and stops nothing.
  */
-export async function runSolution(input: RolloutInput, state: RolloutState): Promise<StopReason> {
-  const { sandboxId, task } = worldOf(state);
-  for (let index = 0; index < task.solutionCommands; index += 1) {
-    const limit = timeUp(input, state);
+export async function runSolution(rollout: Rollout): Promise<StopReason> {
+  const { input, state, sandbox } = rollout;
+  for (let index = 0; index < sandbox.task.solutionCommands; index += 1) {
+    const limit = timeUp(rollout);
     if (limit) return limit;
-    const timeoutS = toolTimeoutS(input, state);
+    const timeoutS = Math.min(toolTimeoutS(rollout), secondsLeft(rollout));
     try {
       const done = await activitiesFor('run', `solution ${index}`, timeoutS).runCommand({
         key: commandKey(state, 'solution', index),
-        sandboxId,
-        leaseS: leaseOf(input),
+        sandboxId: sandbox.sandboxId,
+        leaseS: rollout.leaseS,
         taskRef: input.taskRef,
         list: 'solution',
         index,
         timeoutS,
       });
-      charge(state, done.timedOut ? Math.max(done.durationS, timeoutS) : done.durationS);
+      rollout.charge(done.timedOut ? Math.max(done.durationS, timeoutS) : done.durationS);
       state.pending.push({ type: 'kept', ref: done.ref });
     } catch (error) {
       if (isCancellation(error)) throw error;
-      const { failure, details } = troubleOf(error, 'loop');
+      const { failure, details } = toTrouble(error, 'loop');
       if (failure.type !== 'SandboxStopped' || details.evidence?.by === 'outside') throw error;
       state.agentFailure = { ...failure, class: 'agent' };
       return 'sandbox_lost';

@@ -1,8 +1,7 @@
 import type { StepOutput } from '../../activities/step';
 import type { PendingEntry } from '../../activities/trajectory';
 import type { Checkpoint } from '../../contracts/rollout';
-import { addCheckpoint } from './state';
-import type { RolloutState } from './state';
+import type { Rollout } from './live-rollout';
 
 /** One reply's tool calls while they are made. */
 export interface StepWork {
@@ -14,15 +13,15 @@ export interface StepWork {
   /** Version taken before the step's first call. */
   version: string | null;
   observations: PendingEntry[];
-  /** Calls that were counted and charged: those made again in a restored world are not charged again. */
+  /** Calls that were counted and charged: those made again in a restored sandbox are not charged again. */
   charged: number;
   restores: number;
 }
 
 /** A version exists before it is named here, so a kill in between leaves the checkpoint before this one. */
-export function keepCheckpoint(state: RolloutState, work: StepWork, version: string): void {
+export function keepCheckpoint(rollout: Rollout, work: StepWork, version: string): void {
   if (work.version !== null) return;
   work.version = version;
   const { head: trajectory } = work.turn;
-  addCheckpoint(state, { step: state.step, version, trajectory, spent: work.spent });
+  rollout.addCheckpoint({ step: rollout.state.step, version, trajectory, spent: work.spent });
 }

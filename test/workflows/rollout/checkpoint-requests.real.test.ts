@@ -142,7 +142,7 @@ describe('a checkpoint of a running rollout', () => {
       await handle.result().catch(() => undefined);
 
       await expect(asked.result()).rejects.toMatchObject({
-        cause: { message: "the agent's work ended before that" },
+        cause: { message: "no checkpoint was taken: the agent's work ended before its next step" },
       });
     });
   });

@@ -1,6 +1,7 @@
 import type { RolloutInput } from '../../../contracts/rollout';
 import { limitMet, secondsLeft, timeoutFailure, timeUp } from '../../../workflows/rollout/limits';
-import { beginAttempt, initialState } from '../../../workflows/rollout/state';
+import { Rollout } from '../../../workflows/rollout/live-rollout';
+import { initialState } from '../../../workflows/rollout/state';
 
 function inputWith(limits: RolloutInput['limits']): RolloutInput {
   return {
@@ -19,6 +20,11 @@ function inputWith(limits: RolloutInput['limits']): RolloutInput {
   };
 }
 
+function rolloutWith(limits: RolloutInput['limits']): Rollout {
+  const input = inputWith(limits);
+  return new Rollout(input, initialState(input, ''));
+}
+
 describe('limits in time', () => {
   const now = 1_000_000;
 
@@ -32,24 +38,22 @@ describe('limits in time', () => {
     [{ agentTimeoutS: 5, runTimeoutS: 60 }, 2, 60, 0, 'run_timeout'],
     [{ agentTimeoutS: 2, runTimeoutS: 60 }, 2, 60, 0, 'agent_timeout'],
   ])('%j, %d s worked, %d s since ready: %d s left, %s', (limits, workedS, ago, left, met) => {
-    const input = inputWith(limits);
-    const state = initialState(input, '');
-    state.spent.workedS = workedS;
-    state.readyAtMs = now - ago * 1000;
+    const rollout = rolloutWith(limits);
+    rollout.state.spent.workedS = workedS;
+    rollout.state.readyAtMs = now - ago * 1000;
 
-    expect(secondsLeft(input, state)).toBe(left);
-    expect(timeUp(input, state)).toBe(met);
-    expect(limitMet(input, state)).toBe(met);
+    expect(secondsLeft(rollout)).toBe(left);
+    expect(timeUp(rollout)).toBe(met);
+    expect(limitMet(rollout)).toBe(met);
   });
 
   test('a run’s time begins anew with the next attempt’s sandbox', () => {
-    const input = inputWith({ runTimeoutS: 1 });
-    const state = initialState(input, '');
-    state.readyAtMs = now - 2000;
+    const rollout = rolloutWith({ runTimeoutS: 1 });
+    rollout.state.readyAtMs = now - 2000;
 
-    beginAttempt(state, input);
+    rollout.beginAttempt();
 
-    expect(timeUp(input, state)).toBeNull();
+    expect(timeUp(rollout)).toBeNull();
   });
 
   test.each(['done', 'max_steps', 'sandbox_lost'] as const)('%s is no timeout', (stopReason) => {
