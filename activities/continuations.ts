@@ -10,7 +10,7 @@ import { readEntries } from '../rollouts/trajectory/chain';
 import { findPoint, stepsIn } from '../rollouts/trajectory/checkpoints';
 import type { Progress } from '../rollouts/trajectory/checkpoints';
 import { continuationWayOf } from '../rollouts/ways';
-import { declaredOf } from '../stores/ledger';
+import { toDeclared } from '../stores/ledger';
 import { nullIfGone } from '../temporal/states';
 import { activity } from './support/heartbeat';
 import type { Parts } from './support/parts';
@@ -66,7 +66,7 @@ export function continuationActivities(parts: Parts) {
         const { data: first } = await blobs.putIfAbsent(inputName(one.rolloutId), data);
         kept.push(RolloutInput.parse(JSON.parse(first.toString('utf8'))));
       }
-      await ledger.declareRollouts(kept.map(declaredOf));
+      await ledger.declareRollouts(kept.map(toDeclared));
       return kept;
     }),
 

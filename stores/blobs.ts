@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream';
 
 /**
  * Large things by name: content under its sha256 (`sha256:<hex>`), and named entries that are written once.
- * Nothing is ever overwritten.
+ * Nothing is ever overwritten. Every method throws StoreError when the store is away and may come back.
  */
 export interface BlobStore {
   /** Stores bytes under their digest. Idempotent. */

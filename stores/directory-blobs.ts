@@ -20,6 +20,7 @@ import { promisify } from 'node:util';
 import { BlobNotFoundError } from './blobs';
 import type { BlobStore } from './blobs';
 import { encodeName, namesUnder } from './blob-names';
+import { toStoreError } from './errors';
 
 const flush = promisify(fdatasync);
 
@@ -30,6 +31,7 @@ const staleTmpMs = 60 * 60 * 1000;
  * Blobs in a directory, shared by any number of processes. A blob is written to a temporary file, flushed, and linked to
  * its name, so a reader sees a whole blob or none, whatever is killed and whenever the power goes.
  * Only the flush is waited for aside: each other call takes a tenth of what handing it to another thread would.
+ * Every method throws StoreError when the directory cannot be read or written now.
  *
  * Layout: `content/<2 hex>/<sha256>`, `named/…` (see blob-names.ts), `tmp/`.
  */
@@ -50,6 +52,14 @@ export function createDirectoryBlobs(dir: string): BlobStore {
     return contentPath(hex);
   }
 
+  async function attempt<T>(work: () => T | Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw toStoreError(error, `the blob directory ${dir}`);
+    }
+  }
+
   /** Links a finished file to `path`. False when something was there first. */
   async function publish(path: string, data: Buffer): Promise<boolean> {
     const tmp = newTmp();
@@ -67,63 +77,71 @@ export function createDirectoryBlobs(dir: string): BlobStore {
     }
   }
 
+  /** Writes a source to a temporary file, flushed. Its own errors pass as they stand: they say nothing of this store. */
+  async function writeTmp(tmp: string, source: AsyncIterable<Uint8Array>) {
+    const file = await attempt(() => open(tmp, 'wx', 0o600));
+    const hash = createHash('sha256');
+    let bytes = 0;
+    try {
+      for await (const piece of source) {
+        hash.update(piece);
+        bytes += piece.length;
+        await attempt(() => file.writeFile(piece));
+      }
+      await attempt(() => file.datasync());
+    } finally {
+      await file.close();
+    }
+    return { hex: hash.digest('hex'), bytes };
+  }
+
   return {
-    async put(data) {
-      const hex = createHash('sha256').update(data).digest('hex');
-      const path = contentPath(hex);
-      if (!existsSync(path)) await publish(path, data);
-      return { ref: `sha256:${hex}`, bytes: data.length };
-    },
+    put: (data) =>
+      attempt(async () => {
+        const hex = createHash('sha256').update(data).digest('hex');
+        const path = contentPath(hex);
+        if (!existsSync(path)) await publish(path, data);
+        return { ref: `sha256:${hex}`, bytes: data.length };
+      }),
 
     async putStream(source) {
       const tmp = newTmp();
-      const file = await open(tmp, 'wx', 0o600);
       try {
-        const hash = createHash('sha256');
-        let bytes = 0;
-        try {
-          for await (const piece of source) {
-            hash.update(piece);
-            bytes += piece.length;
-            await file.writeFile(piece);
-          }
-          await file.datasync();
-        } finally {
-          await file.close();
-        }
-        const hex = hash.digest('hex');
-        linkTo(tmp, contentPath(hex));
+        const { hex, bytes } = await writeTmp(tmp, source);
+        await attempt(() => linkTo(tmp, contentPath(hex)));
         return { ref: `sha256:${hex}`, bytes };
       } finally {
-        unlinkSync(tmp);
+        rmSync(tmp, { force: true });
       }
     },
 
     async get(ref) {
-      const data = readOrNull(pathOf(ref));
+      const data = await attempt(() => readOrNull(pathOf(ref)));
       if (data === null) throw new BlobNotFoundError(`no blob ${ref} in ${dir}`);
-      return Promise.resolve(data);
+      return data;
     },
 
     async stream(ref) {
       const path = pathOf(ref);
-      if (!existsSync(path)) throw new BlobNotFoundError(`no blob ${ref} in ${dir}`);
-      return Promise.resolve(createReadStream(path));
+      const fd = await attempt(() => orNull(() => openSync(path, 'r')));
+      if (fd === null) throw new BlobNotFoundError(`no blob ${ref} in ${dir}`);
+      return createReadStream(path, { fd });
     },
 
-    async putIfAbsent(name, data) {
-      const path = namedPath(name);
-      const before = readOrNull(path);
-      if (before !== null) return { data: before, won: false };
-      if (await publish(path, data)) return { data, won: true };
-      return { data: readFileSync(path), won: false };
-    },
+    putIfAbsent: (name, data) =>
+      attempt(async () => {
+        const path = namedPath(name);
+        const before = readOrNull(path);
+        if (before !== null) return { data: before, won: false };
+        if (await publish(path, data)) return { data, won: true };
+        return { data: readFileSync(path), won: false };
+      }),
 
-    find: async (name) => Promise.resolve(readOrNull(namedPath(name))),
+    find: (name) => attempt(() => readOrNull(namedPath(name))),
 
     async list(prefix) {
       if (!prefix.endsWith('/')) throw new Error(`a prefix ends in "/": ${prefix}`);
-      return namesUnder(prefix, (path) => listOrEmpty(join(namedDir, path)));
+      return attempt(() => namesUnder(prefix, (path) => listOrEmpty(join(namedDir, path))));
     },
   };
 }
@@ -151,9 +169,12 @@ function removeStaleTmp(tmpDir: string): void {
   }
 }
 
-function readOrNull(path: string): Buffer | null {
+const readOrNull = (path: string): Buffer | null => orNull(() => readFileSync(path));
+
+/** Null where there is no such file. */
+function orNull<T>(read: () => T): T | null {
   try {
-    return readFileSync(path);
+    return read();
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return null;
     throw error;

@@ -21,7 +21,7 @@ export interface DeclaredRollout {
 }
 
 /** A rollout with this input, as the ledger declares it. */
-export function declaredOf(input: RolloutInput): DeclaredRollout {
+export function toDeclared(input: RolloutInput): DeclaredRollout {
   return {
     rolloutId: input.rolloutId,
     batchId: input.batchId,
@@ -65,7 +65,7 @@ export interface RolloutEnd {
   judged: { version: string; verdict: 'reward' | 'refused' | 'none'; later: boolean }[];
 }
 
-/** Rollouts by id, of batches, those that go on from one of these, or every continuation without a result. */
+/** Rollouts by id, of batches, those forked from one of these, or every continuation without a result. */
 export type EndFilter =
   | { rolloutIds: string[] }
   | { batchIds: string[] }
@@ -82,8 +82,9 @@ export interface RolloutFilter {
 }
 
 /**
- * Rollouts, attempts, verdicts given at their end and later, and usage. Every write is idempotent by its id, and the first recorded result of a rollout
- * wins: writing another one leaves the ledger as it was.
+ * Rollouts, attempts, verdicts given at their end and later, and usage. Every write is idempotent by its id, and the first
+ * recorded result of a rollout wins: writing another one leaves the ledger as it was. Every method throws StoreError when the
+ * ledger is away and may come back.
  */
 export interface Ledger {
   /** @throws KeyConflictError when the batch exists with other contents */

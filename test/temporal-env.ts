@@ -25,7 +25,7 @@ import type { DenvClient } from '../denv/client';
 import { createDirectoryBlobs } from '../stores/directory-blobs';
 import type { BlobStore } from '../stores/blobs';
 import type { Ledger } from '../stores/ledger';
-import { openLedger } from '../stores/sqlite-ledger';
+import { openLedger } from '../stores/sqlite/ledger';
 import { rollout } from '../workflows';
 import { FakeDenv } from './fakes/fake-denv';
 import { FakeModel } from './fakes/fake-model';

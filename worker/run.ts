@@ -8,7 +8,7 @@ import { createActivities } from '../activities';
 import { createDenvClient } from '../denv/client';
 import { createModels } from '../models/router';
 import { createDirectoryBlobs } from '../stores/directory-blobs';
-import { openLedger } from '../stores/sqlite-ledger';
+import { openLedger } from '../stores/sqlite/ledger';
 import type { WorkerSettings } from './config';
 import { workerIdentity } from './identity';
 import { ownerLabel } from '../rollouts/owner';

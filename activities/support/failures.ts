@@ -8,6 +8,7 @@ import { ContractMismatchError, DenvError } from '../../denv/errors';
 import { ModelError } from '../../models/model';
 import { RolloutError } from '../../rollouts/errors';
 import { BlobNotFoundError } from '../../stores/blobs';
+import { StoreError } from '../../stores/errors';
 
 /** A worker that shuts down lets go of what it waits for; the operation itself goes on. */
 export class WorkerLetGoError extends Error {
@@ -67,7 +68,7 @@ export function toFailure(error: unknown): ApplicationFailure | CancelledFailure
     return failure(error.code === 'not_found' ? 'BlobNotFound' : 'InvalidRequest', error);
   }
   if (error instanceof BlobNotFoundError) return failure('BlobNotFound', error);
-  if (error instanceof Error && 'code' in error) return failure('StoreUnavailable', error);
+  if (error instanceof StoreError) return failure('StoreUnavailable', error);
   return failure('Unexpected', error instanceof Error ? error : new Error(String(error)));
 }
 

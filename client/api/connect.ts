@@ -7,7 +7,7 @@ import type { Documents } from '../../rollouts/documents';
 import type { BlobStore } from '../../stores/blobs';
 import { createDirectoryBlobs } from '../../stores/directory-blobs';
 import type { Ledger } from '../../stores/ledger';
-import { openLedger } from '../../stores/sqlite-ledger';
+import { openLedger } from '../../stores/sqlite/ledger';
 import { ownerLabel } from '../../rollouts/owner';
 import { readNamespaceId } from '../../temporal/states';
 import { reasonOf, StackDownError, UserError } from '../errors';

@@ -6,7 +6,7 @@ import {
 import type { WorkflowHandle } from '@temporalio/client';
 import type { BatchInput, BatchProgress } from '../../contracts/batch';
 import type { Checkpoint, RolloutInput, RolloutStatus } from '../../contracts/rollout';
-import { declaredOf, KeyConflictError } from '../../stores/ledger';
+import { KeyConflictError, toDeclared } from '../../stores/ledger';
 import type { BatchRow } from '../../stores/ledger';
 import {
   cancelSignal,
@@ -49,7 +49,7 @@ export async function startBatch(
     createdAt: new Date().toISOString(),
   };
   try {
-    await ledger.declareBatch(batch, plan.rollouts.map(declaredOf));
+    await ledger.declareBatch(batch, plan.rollouts.map(toDeclared));
   } catch (error) {
     if (!(error instanceof KeyConflictError)) throw error;
     throw new UsageError(
@@ -76,7 +76,7 @@ export async function startBatch(
 
 /** Declares and starts one rollout by itself, outside any batch workflow. Idempotent. */
 export async function startRollout(rollouts: Rollouts, input: RolloutInput): Promise<void> {
-  await rollouts.ledger.declareRollouts([declaredOf(input)]);
+  await rollouts.ledger.declareRollouts([toDeclared(input)]);
   const known = await rollouts.ledger.rollout(input.rolloutId);
   if (known?.result) return;
   await startOnce(rollouts, 'rollout', input.rolloutId, input);

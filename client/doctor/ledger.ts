@@ -7,7 +7,7 @@ import type { RolloutRow } from '../../stores/ledger';
 import type { Rollouts } from '../api/connect';
 import { inputName, readInput } from '../../rollouts/inputs';
 import { findDocument, readDocument } from '../../rollouts/documents';
-import { declaredOf } from '../../stores/ledger';
+import { toDeclared } from '../../stores/ledger';
 import { nullIfGone, readWorkflowState } from '../../temporal/states';
 import { batchName, batchWorkflowId, handle } from '../api/rollouts';
 import type { Finding } from './finding';
@@ -43,7 +43,7 @@ async function missingDeclarations(rollouts: Rollouts, repair: boolean): Promise
     const batch = await findDocument(blobs, BatchRowText, name);
     if (batch === null || (await ledger.batch(batch.batchId))) continue;
     const inputs = await readDocument(blobs, BatchRollouts, batch.rolloutsRef);
-    if (repair) await ledger.declareBatch(batch, inputs.map(declaredOf));
+    if (repair) await ledger.declareBatch(batch, inputs.map(toDeclared));
     findings.push({
       rolloutId: `batch ${batch.batchId}`,
       what: `its ${inputs.length} rollouts are not in the ledger`,
@@ -53,7 +53,7 @@ async function missingDeclarations(rollouts: Rollouts, repair: boolean): Promise
   for (const name of await blobs.list(inputName(''))) {
     const input = await findDocument(blobs, RolloutInput, name);
     if (input === null || (await ledger.rollout(input.rolloutId))) continue;
-    if (repair) await ledger.declareRollouts([declaredOf(input)]);
+    if (repair) await ledger.declareRollouts([toDeclared(input)]);
     findings.push({
       rolloutId: input.rolloutId,
       what: 'is not in the ledger',

@@ -5,7 +5,7 @@ import { newFailure } from '../../contracts/failures';
 import { runCommandLine } from '../../client/command-line';
 import { settingsFrom } from '../../client/settings';
 import { createDirectoryBlobs } from '../../stores/directory-blobs';
-import { openLedger } from '../../stores/sqlite-ledger';
+import { openLedger } from '../../stores/sqlite/ledger';
 import { declaredRollout, rolloutResult } from '../stores/results';
 
 describe('the command line, without a stack', () => {

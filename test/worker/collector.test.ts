@@ -1,7 +1,7 @@
 import type { Version } from '../../contracts/denv';
 import type { RolloutInput, RolloutResult } from '../../contracts/rollout';
 import { DenvError } from '../../denv/errors';
-import { openLedger } from '../../stores/sqlite-ledger';
+import { openLedger } from '../../stores/sqlite/ledger';
 import type { Ledger } from '../../stores/ledger';
 import { collectOnce, planCollection, startCollector } from '../../worker/collector';
 import type { CollectorParts } from '../../worker/collector';

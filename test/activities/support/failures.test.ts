@@ -4,6 +4,7 @@ import { errorCodes } from '../../../contracts/denv';
 import { ContractMismatchError, DenvError } from '../../../denv/errors';
 import { ModelError } from '../../../models/model';
 import { BlobNotFoundError } from '../../../stores/blobs';
+import { StoreError } from '../../../stores/errors';
 
 describe('toFailure', () => {
   test.each([
@@ -49,7 +50,9 @@ describe('toFailure', () => {
     [new FoundError('RunTimeout', 'x'), 'RunTimeout', 'agent', true],
     [new ContractMismatchError('x'), 'ContractMismatch', 'infra', true],
     [new BlobNotFoundError('x'), 'BlobNotFound', 'infra', true],
-    [Object.assign(new Error('x'), { code: 'ENOSPC' }), 'StoreUnavailable', 'infra', false],
+    [new StoreError('ENOSPC', 'x', null), 'StoreUnavailable', 'infra', false],
+    [Object.assign(new Error('x'), { code: 'ENOSPC' }), 'Unexpected', 'infra', false],
+    [Object.assign(new Error('x'), { code: 'ERR_INVALID_ARG_TYPE' }), 'Unexpected', 'infra', false],
     [new TypeError('x'), 'Unexpected', 'infra', false],
     ['a string', 'Unexpected', 'infra', false],
   ])('%s is %s, class %s', (error, type, klass, nonRetryable) => {

@@ -10,7 +10,7 @@ import type { RolloutInput, RolloutResult } from '../../../contracts/rollout';
 import type { PackedTask, Task } from '../../../contracts/task';
 import type { ModelReply, TrajectoryEntry } from '../../../contracts/trajectory';
 import { DenvError } from '../../../denv/errors';
-import { openLedger } from '../../../stores/sqlite-ledger';
+import { openLedger } from '../../../stores/sqlite/ledger';
 import type { Ledger } from '../../../stores/ledger';
 import { MemoryBlobs } from '../../fakes/memory-blobs';
 import { declaredRollout, rolloutResult } from '../../stores/results';

@@ -2,7 +2,7 @@ import { planRegrade } from '../../../client/api/regrade-plan';
 import type { RolloutResult } from '../../../contracts/rollout';
 import type { Task } from '../../../contracts/task';
 import { PackedTask } from '../../../contracts/task';
-import { openLedger } from '../../../stores/sqlite-ledger';
+import { openLedger } from '../../../stores/sqlite/ledger';
 import type { Ledger } from '../../../stores/ledger';
 import { MemoryBlobs } from '../../fakes/memory-blobs';
 import { declaredRollout, rolloutResult } from '../../stores/results';

@@ -1,6 +1,6 @@
 import type { SQLOutputValue } from 'node:sqlite';
-import type { RolloutResult, VerdictResult } from '../contracts/rollout';
-import type { BatchRow, DeclaredRollout, RegradeRow, RolloutRow } from './ledger';
+import type { RolloutResult, VerdictResult } from '../../contracts/rollout';
+import type { BatchRow, DeclaredRollout, RegradeRow, RolloutRow } from '../ledger';
 
 /** A row as SQLite gives it. */
 export type Row = Record<string, SQLOutputValue>;
@@ -59,8 +59,8 @@ export function toRegrade(row: Row): RegradeRow {
   };
 }
 
-/** What a result says of its own declaration. */
-export function declaredOf(result: RolloutResult): DeclaredRollout {
+/** The rollout that a result declares by itself, where nobody declared it before. */
+export function resultToDeclared(result: RolloutResult): DeclaredRollout {
   return {
     rolloutId: result.rolloutId,
     batchId: result.batchId,

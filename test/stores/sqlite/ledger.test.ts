@@ -2,9 +2,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { KeyConflictError } from '../../stores/ledger';
-import { openLedger } from '../../stores/sqlite-ledger';
-import { declaredRollout, rolloutResult } from './results';
+import { KeyConflictError } from '../../../stores/ledger';
+import { openLedger } from '../../../stores/sqlite/ledger';
+import { declaredRollout, rolloutResult } from '../results';
 
 describe('the SQLite ledger', () => {
   let dir: string;

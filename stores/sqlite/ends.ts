@@ -1,16 +1,16 @@
-import type { DatabaseSync } from 'node:sqlite';
-import type { EndFilter, Ledger, RolloutEnd } from './ledger';
-import { numberOrNull, text, textOrNull } from './ledger-rows';
-import type { Row } from './ledger-rows';
+import type { EndFilter, Ledger, RolloutEnd } from '../ledger';
+import type { Connection } from './connection';
+import { numberOrNull, text, textOrNull } from './rows';
+import type { Row } from './rows';
 
 type Judged = RolloutEnd['judged'][number];
 
 /** How rollouts ended, without their results, which may be large. */
-export function sqliteEnds(db: DatabaseSync): Pick<Ledger, 'ends'> {
+export function endMethods(db: Connection): Pick<Ledger, 'ends'> {
   return {
     async ends(filter) {
       const { where, ids } = wanted(filter);
-      const rows = db.prepare(endsSql(where)).all(...ids);
+      const rows = db.all(endsSql(where), ...ids);
       const judged = judgedBy(db, JSON.stringify(rows.map((row) => row['rollout_id'])));
       return rows.map((row) => toEnd(row, judged.get(text(row['rollout_id'])) ?? []));
     },
@@ -39,14 +39,14 @@ const endsSql = (where: string): string => `
 
 const judgedSql = `
   SELECT rollout_id, version, verdict, 0 AS later FROM verdicts
-    WHERE of = 'submission' AND rollout_id IN (SELECT value FROM json_each(:ids))
+    WHERE of = 'submission' AND rollout_id IN (SELECT value FROM json_each(?1))
   UNION ALL
   SELECT rollout_id, version, json_extract(verdict, '$.verdict'), 1 FROM regrades
-    WHERE verdict IS NOT NULL AND rollout_id IN (SELECT value FROM json_each(:ids))`;
+    WHERE verdict IS NOT NULL AND rollout_id IN (SELECT value FROM json_each(?1))`;
 
-function judgedBy(db: DatabaseSync, ids: string): Map<string, Judged[]> {
+function judgedBy(db: Connection, ids: string): Map<string, Judged[]> {
   const judged = new Map<string, Judged[]>();
-  for (const row of db.prepare(judgedSql).all({ ids })) {
+  for (const row of db.all(judgedSql, ids)) {
     const rolloutId = text(row['rollout_id']);
     const verdict = {
       version: text(row['version']),

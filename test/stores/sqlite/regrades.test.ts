@@ -2,10 +2,10 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import type { VerdictResult } from '../../contracts/rollout';
-import type { Ledger, RegradeRow } from '../../stores/ledger';
-import { openLedger } from '../../stores/sqlite-ledger';
-import { declaredRollout, rolloutResult } from './results';
+import type { VerdictResult } from '../../../contracts/rollout';
+import type { Ledger, RegradeRow } from '../../../stores/ledger';
+import { openLedger } from '../../../stores/sqlite/ledger';
+import { declaredRollout, rolloutResult } from '../results';
 
 const rolloutId = 'rollout/b/t/0';
 

@@ -1,25 +1,22 @@
-import type { DatabaseSync, SQLInputValue } from 'node:sqlite';
-import type { Ledger, RegradeRow, RolloutRow } from './ledger';
-import { toRegrade } from './ledger-rows';
+import type { Ledger, RegradeRow, RolloutRow } from '../ledger';
+import type { Connection } from './connection';
+import { toRegrade } from './rows';
 
 /** `current`: the newest of its rollout that has a verdict. */
 const columns = `*, counts = 1 AND n = (
   SELECT max(n) FROM regrades AS other WHERE other.rollout_id = regrades.rollout_id AND counts = 1
 ) AS current`;
 
-/** Of a row of `rollouts`. */
+/** A condition on a row of `rollouts`. */
 export const neverRegraded =
   'NOT EXISTS (SELECT 1 FROM regrades WHERE regrades.rollout_id = rollouts.rollout_id AND counts = 1)';
 
-/** Verdicts that were given later. */
-export function sqliteRegrades(
-  db: DatabaseSync,
-  insert: (table: string, row: Record<string, SQLInputValue>) => void,
-): Pick<Ledger, 'recordRegrade' | 'regrades'> {
+/** Verdicts that were given after a rollout had ended. */
+export function regradeMethods(db: Connection): Pick<Ledger, 'recordRegrade' | 'regrades'> {
   return {
     async recordRegrade(regrade) {
       const { regradeId, rolloutId, verdict } = regrade;
-      insert('regrades', {
+      db.insert('regrades', {
         regrade_id: regradeId,
         rollout_id: rolloutId,
         version: regrade.version,
@@ -31,9 +28,11 @@ export function sqliteRegrades(
         verifier_digest: regrade.verifierDigest,
         at: regrade.at,
       });
-      const row = db
-        .prepare(`SELECT ${columns} FROM regrades WHERE regrade_id = ? AND rollout_id = ?`)
-        .get(regradeId, rolloutId);
+      const row = db.one(
+        `SELECT ${columns} FROM regrades WHERE regrade_id = ? AND rollout_id = ?`,
+        regradeId,
+        rolloutId,
+      );
       if (row === undefined) throw new Error(`${regradeId} of ${rolloutId} was not recorded`);
       return toRegrade(row);
     },
@@ -42,20 +41,19 @@ export function sqliteRegrades(
       const [column, id] =
         'regradeId' in of ? ['regrade_id', of.regradeId] : ['rollout_id', of.rolloutId];
       return db
-        .prepare(`SELECT ${columns} FROM regrades WHERE ${column} = ? ORDER BY n`)
-        .all(id)
+        .all(`SELECT ${columns} FROM regrades WHERE ${column} = ? ORDER BY n`, id)
         .map(toRegrade);
     },
   };
 }
 
 /** Puts beside each rollout the later verdict that counts now. */
-export function withRegraded(db: DatabaseSync, rollouts: RolloutRow[]): RolloutRow[] {
+export function withRegraded(db: Connection, rollouts: RolloutRow[]): RolloutRow[] {
   const sql = `SELECT * FROM (SELECT ${columns} FROM regrades
     WHERE rollout_id IN (SELECT value FROM json_each(?))) WHERE current = 1`;
   const ids = JSON.stringify(rollouts.map(({ rolloutId }) => rolloutId));
   const current = new Map<string, RegradeRow>();
-  for (const row of db.prepare(sql).all(ids)) {
+  for (const row of db.all(sql, ids)) {
     const regraded = toRegrade(row);
     current.set(regraded.rolloutId, regraded);
   }
