@@ -3,6 +3,8 @@
 const esModules = [
   'commander',
   'get-port',
+  'p-limit',
+  'yocto-queue',
   // execa and what it stands on
   'execa',
   '@sec-ant/readable-stream',

@@ -1,22 +1,17 @@
 import type { ForkReply, Sandbox } from '../../contracts/denv';
-import { DenvError, toDenvError } from '../errors';
-import { execIdOf, forkChildKey, sandboxIdOf } from '../ids';
+import { toDenvError } from '../errors';
+import { forkChildKey, sandboxIdOf } from '../ids';
 import type { ServerContext } from './context';
 import type { Controllers } from './controllers';
+import { Launcher } from './launch';
 import { afterUndo, type OperationContext, RolledBack } from './operations';
 import type { CreateWork, ForkWork, Preparation } from './preparation';
-import type { SandboxRow, VersionRow } from './rows';
+import type { VersionRow } from './rows';
 import type { Sandboxes } from './sandboxes';
-import { targetOf } from './targets';
-import { toSandbox } from './views';
-
-/** Starts that run at once; the rest wait their turn, since each is mostly processor time. */
-const MAX_STARTS = 16;
 
 /** Birth and death of sandboxes: create, fork and delete, each redone whole when the server died in the middle of it. */
 export class Lifecycle {
-  private starting = 0;
-  private readonly queue: (() => void)[] = [];
+  private readonly launcher: Launcher;
   private readonly deleting = new Map<string, Promise<void>>();
 
   constructor(
@@ -25,6 +20,7 @@ export class Lifecycle {
     private readonly controllers: Controllers,
     private readonly preparation: Preparation,
   ) {
+    this.launcher = new Launcher(context, sandboxes, controllers);
     context.operations.register('create', (operation) => this.create(operation));
     context.operations.register('fork', (operation) => this.fork(operation));
   }
@@ -64,41 +60,37 @@ export class Lifecycle {
 
   private async create(operation: OperationContext): Promise<Sandbox> {
     const work = operation.request as CreateWork; // made by Preparation.create
-    if (operation.resumed) await this.undo(work.sandboxId);
-    return this.launch(operation.key, work, operation.signal);
+    if (operation.resumed) await this.launcher.undo(work.sandboxId);
+    return this.launcher.launch(operation.key, work, operation.signal);
   }
 
   private async fork(operation: OperationContext): Promise<ForkReply> {
     const work = operation.request as ForkWork; // made by Preparation.fork
     const version = await this.forkedVersion(operation.key, work);
-    const children = Array.from({ length: work.count }, (_, n) => forkChildKey(operation.key, n));
-    const replies = await Promise.all(
-      children.map(async (key) => {
-        const sandboxId = sandboxIdOf(key);
-        try {
-          if (operation.resumed) await this.undo(sandboxId);
-          this.preparation.refuseGone(sandboxId);
-          const sandbox = await this.launch(
-            key,
-            {
-              sandboxId,
-              spec: version.spec,
-              version: version.id,
-              forkedFrom: { sandbox: version.sandbox, version: version.id },
-              labels: work.labels,
-              leaseS: work.leaseS,
-              ports: work.ports,
-            },
-            operation.signal,
-          );
-          return { sandbox };
-        } catch (error) {
-          const cause = error instanceof RolledBack ? error.cause : error;
-          return { error: toDenvError(cause).toBody().error };
-        }
-      }),
+    const keys = Array.from({ length: work.count }, (_, n) => forkChildKey(operation.key, n));
+    const children = await Promise.all(
+      keys.map((key) => this.forkChild(key, work, version, operation)),
     );
-    return { version: version.id, pausedMs: version.pausedMs, children: replies };
+    return { version: version.id, pausedMs: version.pausedMs, children };
+  }
+
+  private async forkChild(
+    key: string,
+    { labels, leaseS, ports }: ForkWork,
+    { id: version, spec, sandbox }: VersionRow,
+    { resumed, signal }: OperationContext,
+  ): Promise<ForkReply['children'][number]> {
+    const sandboxId = sandboxIdOf(key);
+    const forkedFrom = { sandbox, version };
+    try {
+      if (resumed) await this.launcher.undo(sandboxId);
+      this.preparation.refuseGone(sandboxId);
+      const work = { sandboxId, spec, version, forkedFrom, labels, leaseS, ports };
+      return { sandbox: await this.launcher.launch(key, work, signal) };
+    } catch (error) {
+      const cause = error instanceof RolledBack ? error.cause : error;
+      return { error: toDenvError(cause).toBody().error };
+    }
   }
 
   private async forkedVersion(key: string, work: ForkWork): Promise<VersionRow> {
@@ -110,96 +102,4 @@ export class Lifecycle {
       throw afterUndo(error);
     }
   }
-
-  /** Makes the sandbox run and waits for its controller. What fails is removed again. */
-  private async launch(key: string, work: CreateWork, signal: AbortSignal): Promise<Sandbox> {
-    const row: SandboxRow = {
-      id: work.sandboxId,
-      key,
-      state: 'creating',
-      spec: work.spec,
-      version: work.version,
-      forkedFrom: work.forkedFrom,
-      labels: work.labels,
-      createdAt: Date.now(),
-      leaseUntil: Date.now() + work.leaseS * 1000,
-      leaseS: work.leaseS,
-      controller: { execId: null, ready: false, sessionId: null, protocolVersion: null },
-      ports: {},
-      stopped: null,
-      deletedAt: null,
-    };
-    this.sandboxes.put(row);
-    await this.turn();
-    try {
-      await this.bringUp(row, work, signal);
-    } catch (error) {
-      await this.undo(row.id);
-      throw afterUndo(error);
-    } finally {
-      this.release();
-    }
-    return toSandbox(row);
-  }
-
-  private async bringUp(row: SandboxRow, work: CreateWork, signal: AbortSignal): Promise<void> {
-    const { driver, journal } = this.context;
-    const version = this.sandboxes.version(work.version);
-    await driver.create({
-      sandboxId: row.id,
-      from:
-        version.base === null
-          ? { kind: 'version', versionId: version.id }
-          : { kind: 'base', base: version.base },
-      image: row.spec.image,
-      caps: row.spec.caps,
-      ...(targetOf(row.spec.image) === 'docker'
-        ? { main: { argv: ownCommand(row), env: row.spec.env } }
-        : {}),
-    });
-    if (row.spec.command) {
-      await driver.startExec(row.id, execIdOf(`${row.key}/command`), {
-        argv: row.spec.command,
-        uid: row.spec.uid,
-        cwd: row.spec.workdir,
-        env: row.spec.env,
-        stdin: null,
-      });
-    }
-    await this.controllers.start(row, signal);
-    for (const port of work.ports) row.ports[port] = await driver.publish(row.id, port, null);
-    if (signal.aborted) throw new DenvError('sandbox_gone', `sandbox ${row.id} was deleted`);
-    row.state = 'running';
-    journal.transaction(() => {
-      this.sandboxes.put(row);
-      journal.record(row.id, row.forkedFrom ? 'forked' : 'created', {
-        version: row.version,
-        digest: row.spec.digest,
-        from: row.forkedFrom,
-        labels: row.labels,
-        ...(row.controller.hud ? { hud: row.controller.hud } : {}),
-      });
-    });
-    this.controllers.watch(row);
-  }
-
-  private async undo(sandboxId: string): Promise<void> {
-    this.controllers.close(sandboxId);
-    await this.context.driver.remove(sandboxId);
-    this.sandboxes.forget(sandboxId);
-  }
-
-  private async turn(): Promise<void> {
-    if (this.starting >= MAX_STARTS) await new Promise<void>((go) => this.queue.push(go));
-    this.starting += 1;
-  }
-
-  private release(): void {
-    this.starting -= 1;
-    this.queue.shift()?.();
-  }
-}
-
-function ownCommand({ spec }: SandboxRow): string[] | null {
-  return 'command' in spec.controller ? spec.controller.command : null;
 }

@@ -53,6 +53,11 @@ async function packOf(name: string, text: string): Promise<Buffer> {
 }
 
 const create = (key: string) => client.createSandbox({ image: 'host' }, { key });
+const isKnown = (key: string) =>
+  client.getSandbox(sandboxIdOf(key)).then(
+    () => true,
+    () => false,
+  );
 const exec = (id: string, script: string, key: string) =>
   client.exec(id, { argv: ['sh', '-c', script] }, { key });
 
@@ -102,6 +107,28 @@ describe('the denv server', () => {
     expect(await driver.list()).toEqual([]);
 
     expect((await create('a')).id).toBe(sandboxIdOf('a'));
+  });
+
+  it('deletes at once a sandbox whose create waits for its turn to start', async () => {
+    const held: (() => void)[] = [];
+    const real = driver.create.bind(driver);
+    driver.create = async (spec) => {
+      await new Promise<void>((resolve) => held.push(resolve));
+      await real(spec);
+    };
+    await start();
+    const others = Array.from({ length: 16 }, (_, n) => create(`held${n}`));
+    while (held.length < 16) await new Promise((resolve) => setImmediate(resolve));
+    const waiting = create('waiting');
+    waiting.catch(() => undefined);
+    while (!(await isKnown('waiting'))) await new Promise((resolve) => setImmediate(resolve));
+
+    await client.deleteSandbox(sandboxIdOf('waiting'));
+
+    await expect(waiting).rejects.toMatchObject({ code: 'sandbox_gone' });
+    for (const letGo of held) letGo();
+    await Promise.all(others);
+    expect(held).toHaveLength(16);
   });
 
   it('leaves a failed child out of a fork and says why, and gives the others', async () => {
