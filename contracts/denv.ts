@@ -498,6 +498,7 @@ export const RecordEntry = z.object({
   ]),
   data: z.record(z.string(), z.unknown()),
 });
+export type RecordEntry = z.infer<typeof RecordEntry>;
 export const DeploymentRecord = z.object({ sandbox: z.string(), entries: z.array(RecordEntry) });
 export type DeploymentRecord = z.infer<typeof DeploymentRecord>;
 

@@ -69,7 +69,7 @@ export class Archives {
 
   /** Drops what no request has used for a week. */
   async sweep(): Promise<void> {
-    for (const name of await readdir(this.folder).catch(() => [])) {
+    for (const name of await this.names()) {
       const path = join(this.folder, name);
       if ((await stat(path)).mtimeMs < Date.now() - RETENTION_MS) await rm(path, { force: true });
     }
@@ -90,6 +90,15 @@ export class Archives {
       await rename(half, this.pathOf(sha256));
     } catch (error) {
       await rm(half, { force: true });
+      throw error;
+    }
+  }
+
+  private async names(): Promise<string[]> {
+    try {
+      return await readdir(this.folder);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []; // undefined is not ENOENT
       throw error;
     }
   }

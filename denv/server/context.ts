@@ -2,6 +2,7 @@ import type { Logger } from 'pino';
 import type { Archives } from './archives';
 import type { Journal } from './journal';
 import type { Operations } from './operations';
+import type { OutputGuard } from './output-guard';
 import type { Targets } from './targets';
 
 export interface ServerSettings {
@@ -13,6 +14,8 @@ export interface ServerSettings {
   minFreeBytes: number;
   defaultLeaseS: number;
   versionRetentionS: number;
+  /** What one process of a sandbox may write in all: past it, it is killed, so that it cannot fill the host's disk. */
+  maxOutputBytes: number;
   defaultCaps: { cpus: number; memoryMb: number; pids: number };
 }
 
@@ -22,6 +25,7 @@ export interface ServerContext {
   journal: Journal;
   archives: Archives;
   operations: Operations;
+  outputGuard: OutputGuard;
   /** All targets as one driver. */
   driver: Targets;
   log: Logger;
@@ -32,5 +36,6 @@ export const defaultSettings: Omit<ServerSettings, 'dataDir' | 'apiKey'> = {
   minFreeBytes: 1024 ** 3,
   defaultLeaseS: 600,
   versionRetentionS: 7 * 86_400,
+  maxOutputBytes: 512 * 1024 * 1024,
   defaultCaps: { cpus: 1, memoryMb: 1024, pids: 256 },
 };

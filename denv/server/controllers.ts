@@ -95,11 +95,16 @@ export class Controllers {
   /** Takes hold of a controller that an earlier server process started. */
   async adopt(row: SandboxRow): Promise<void> {
     // A HUD session is taken up at once: its heartbeat goes on.
-    if (row.spec.controller.kind === 'hud') void this.connection(row).catch(() => undefined);
+    if (row.spec.controller.kind === 'hud') {
+      void this.connection(row).catch((error: unknown) => {
+        // The next call asks again.
+        this.context.log.warn({ err: error, sandbox: row.id }, 'its HUD session was not taken up');
+      });
+    }
     if (row.controller.execId === null) return;
     const handle = await this.context.driver.openExec(row.id, row.controller.execId);
     if (!handle) return;
-    this.handles.set(row.id, handle);
+    this.hold(row.id, handle);
     this.watch(row);
   }
 
@@ -140,11 +145,12 @@ export class Controllers {
   }
 
   close(sandboxId: string): void {
+    this.context.outputGuard.forget(sandboxId);
     const opening = this.connections.get(sandboxId);
     this.connections.delete(sandboxId);
     void opening?.then(
       (connection) => connection.close(),
-      () => undefined,
+      () => undefined, // One that never opened; whoever asked for it was told why.
     );
     this.handles.get(sandboxId)?.release();
     this.handles.delete(sandboxId);
@@ -155,7 +161,7 @@ export class Controllers {
     for (const opening of this.connections.values()) {
       void opening.then(
         (connection) => (isHud(connection) ? connection.release() : connection.close()),
-        () => undefined,
+        () => undefined, // One that never opened.
       );
     }
     this.connections.clear();
@@ -175,8 +181,13 @@ export class Controllers {
     const handle = await this.context.driver.openExec(row.id, execId);
     if (!handle) throw new DenvError('internal', `the controller of ${row.id} left no trace`);
     row.controller = { ...row.controller, execId };
-    this.handles.set(row.id, handle);
+    this.hold(row.id, handle);
     return handle;
+  }
+
+  private hold(sandboxId: string, handle: ExecHandle): void {
+    this.handles.set(sandboxId, handle);
+    this.context.outputGuard.watch(handle, sandboxId);
   }
 
   private open(

@@ -6,9 +6,6 @@ import type { OperationContext } from './operations';
 import { RolledBack } from './operations';
 import type { Sandboxes } from './sandboxes';
 
-/** What an exec may write in all; past it the exec is killed, so that a runaway command cannot fill the host's disk. */
-const LOG_MAX_BYTES = 512 * 1024 * 1024;
-
 export interface ExecOptions extends ExecSpec {
   timeoutS: number;
   maxOutputBytes: number;
@@ -38,7 +35,11 @@ export async function runExec(
   const execId = execIdOf(operation.key);
   const handle = await openOrStart(context, sandboxes, operation, sandboxId, execId, options);
   const startedAt = Number(operation.phase['startedAt']);
-  const end = await waitForEnd(handle, operation.signal, startedAt + options.timeoutS * 1000);
+  const end = await waitForEnd(context, handle, {
+    sandboxId,
+    signal: operation.signal,
+    deadline: startedAt + options.timeoutS * 1000,
+  });
   const output = await handle.output(options.maxOutputBytes);
   operation.afterFinish(() => handle.remove());
   if (end.kind === 'killed') {
@@ -87,12 +88,15 @@ async function openOrStart(
 }
 
 async function waitForEnd(
+  { log, outputGuard }: ServerContext,
   handle: ExecHandle,
-  signal: AbortSignal,
-  deadline: number,
+  { sandboxId, signal, deadline }: { sandboxId: string; signal: AbortSignal; deadline: number },
 ): Promise<ExecEnd | { kind: 'timed_out' }> {
   let timedOut = false;
-  const kill = () => void handle.kill().catch(() => undefined);
+  const kill = () =>
+    void handle.kill().catch((error: unknown) => {
+      log.warn({ err: error, sandbox: sandboxId }, 'a command could not be killed');
+    });
   const timer = setTimeout(
     () => {
       timedOut = true;
@@ -100,14 +104,7 @@ async function waitForEnd(
     },
     Math.max(0, deadline - Date.now()),
   );
-  const guard = setInterval(() => {
-    handle.outputBytes().then(
-      (bytes) => {
-        if (bytes > LOG_MAX_BYTES) kill();
-      },
-      () => undefined, // Its files went with its sandbox.
-    );
-  }, 1000);
+  const unguard = outputGuard.watch(handle, sandboxId);
   if (signal.aborted) kill();
   else signal.addEventListener('abort', kill);
   try {
@@ -115,7 +112,7 @@ async function waitForEnd(
     return timedOut && end.kind !== 'exited' ? { kind: 'timed_out' } : end;
   } finally {
     clearTimeout(timer);
-    clearInterval(guard);
+    unguard();
     signal.removeEventListener('abort', kill);
   }
 }

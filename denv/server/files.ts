@@ -43,7 +43,13 @@ export class Files {
     });
     const handle = await this.context.driver.openExec(sandboxId, execId);
     if (!handle) throw new DenvError('internal', `exec ${execId} in ${sandboxId} left no trace`);
-    const timer = setTimeout(() => void handle.kill().catch(() => undefined), TIMEOUT_S * 1000);
+    const { log, outputGuard } = this.context;
+    const unguard = outputGuard.watch(handle, sandboxId);
+    const kill = () =>
+      handle.kill().catch((error: unknown) => {
+        log.warn({ err: error, sandbox: sandboxId }, 'a read of files could not be killed');
+      });
+    const timer = setTimeout(() => void kill(), TIMEOUT_S * 1000);
     try {
       const end = await handle.ended();
       const output = await handle.output(MAX_FILES_BYTES);
@@ -57,6 +63,7 @@ export class Files {
       return output.stdout;
     } finally {
       clearTimeout(timer);
+      unguard();
       await handle.remove();
     }
   }

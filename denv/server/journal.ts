@@ -1,24 +1,8 @@
-import { DatabaseSync } from 'node:sqlite';
-import { DenvError } from '../errors';
-import type { OperationRow, SandboxRow, VersionRow } from './rows';
-
-const SCHEMA = `
-create table if not exists operations (
-  key text primary key, kind text not null, sandbox text not null, digest text not null, request text not null,
-  phase text not null, state text not null, status integer not null, body text, created_at integer not null,
-  done_at integer) without rowid;
-create index if not exists operations_running on operations(state) where state = 'running';
-create index if not exists operations_sandbox on operations(sandbox);
-create table if not exists sandboxes (id text primary key, state text not null, row text not null, deleted_at integer)
-  without rowid;
-create table if not exists tombstones (id text primary key, at integer not null) without rowid;
-create table if not exists versions (id text primary key, retain_until integer not null, row text not null) without rowid;
-create table if not exists records (
-  seq integer primary key autoincrement, sandbox text not null, at integer not null, event text not null,
-  data text not null);
-create index if not exists records_sandbox on records(sandbox);
-create table if not exists meta (name text primary key, value text not null) without rowid;
-`;
+import type { DatabaseSync } from 'node:sqlite';
+import { z } from 'zod';
+import { RecordEntry } from '../../contracts/denv';
+import { openJournalFile } from './journal-file';
+import { OperationRow, SandboxRow, VersionRow } from './rows';
 
 /**
  * The one durable state of the server: operations, sandboxes, versions and records in one SQLite file, each commit on disk
@@ -28,22 +12,10 @@ create table if not exists meta (name text primary key, value text not null) wit
 export class Journal {
   private readonly db: DatabaseSync;
 
-  /** @throws DenvError unavailable when another server holds the data directory */
-  constructor(path: string) {
-    this.db = new DatabaseSync(path);
-    try {
-      this.db.exec('pragma locking_mode = exclusive');
-      this.db.exec('pragma journal_mode = wal');
-      this.db.exec('pragma synchronous = full');
-      this.db.exec(SCHEMA);
-      this.setMeta('pid', String(process.pid));
-    } catch (error) {
-      this.db.close();
-      if (/locked|busy/.test(String(error))) {
-        throw new DenvError('unavailable', `another denv server holds ${path}; stop it first`);
-      }
-      throw error;
-    }
+  /** @throws DenvError unavailable when another server holds the file, or a newer release has written it */
+  constructor(private readonly path: string) {
+    this.db = openJournalFile(path);
+    this.setMeta('pid', String(process.pid));
   }
 
   close(): void {
@@ -109,13 +81,12 @@ export class Journal {
 
   operation(key: string): OperationRow | null {
     const row = this.all('select * from operations where key = ?', [key])[0];
-    return row ? toOperation(row) : null;
+    return row ? this.parseOperation(row) : null;
   }
 
   runningOperations(): OperationRow[] {
-    return this.all(`select * from operations where state = 'running' order by created_at`, []).map(
-      toOperation,
-    );
+    const running = `select * from operations where state = 'running' order by created_at`;
+    return this.all(running, []).map((row) => this.parseOperation(row));
   }
 
   putSandbox(row: SandboxRow): void {
@@ -131,8 +102,8 @@ export class Journal {
   }
 
   sandboxes(): SandboxRow[] {
-    return this.all(`select row from sandboxes where state <> 'deleted'`, []).map(
-      (r) => JSON.parse(String(r['row'])) as SandboxRow, // written by putSandbox
+    return this.all(`select row from sandboxes where state <> 'deleted'`, []).map(({ row }) =>
+      this.parse(SandboxRow, 'sandboxes', parseJson(row)),
     );
   }
 
@@ -157,13 +128,13 @@ export class Journal {
   }
 
   version(id: string): VersionRow | null {
-    const row = this.all('select row from versions where id = ?', [id])[0];
-    return row ? (JSON.parse(String(row['row'])) as VersionRow) : null; // written by putVersion
+    const found = this.all('select row from versions where id = ?', [id])[0];
+    return found ? this.parse(VersionRow, 'versions', parseJson(found['row'])) : null;
   }
 
   versions(): VersionRow[] {
-    return this.all('select row from versions', []).map(
-      (r) => JSON.parse(String(r['row'])) as VersionRow, // written by putVersion
+    return this.all('select row from versions', []).map(({ row }) =>
+      this.parse(VersionRow, 'versions', parseJson(row)),
     );
   }
 
@@ -171,7 +142,7 @@ export class Journal {
     this.run('delete from versions where id = ?', [id]);
   }
 
-  record(sandbox: string, event: string, data: Record<string, unknown>): void {
+  record(sandbox: string, event: RecordEntry['event'], data: Record<string, unknown>): void {
     this.run('insert into records (sandbox, at, event, data) values (?, ?, ?, ?)', [
       sandbox,
       Date.now(),
@@ -180,13 +151,14 @@ export class Journal {
     ]);
   }
 
-  records(sandbox: string): { seq: number; at: string; event: string; data: unknown }[] {
-    return this.all('select * from records where sandbox = ? order by seq', [sandbox]).map((r) => ({
-      seq: Number(r['seq']),
-      at: new Date(Number(r['at'])).toISOString(),
-      event: String(r['event']),
-      data: JSON.parse(String(r['data'])) as unknown,
-    }));
+  records(sandbox: string): RecordEntry[] {
+    return this.all('select * from records where sandbox = ? order by seq', [sandbox]).map((row) =>
+      this.parse(RecordEntry, 'records', {
+        ...row,
+        at: new Date(Number(row['at'])).toISOString(),
+        data: parseJson(row['data']),
+      }),
+    );
   }
 
   /** Drops outcomes and rows of sandboxes deleted before `before`. Records stay. */
@@ -209,18 +181,25 @@ export class Journal {
   private all(sql: string, values: (string | number)[]): Record<string, unknown>[] {
     return this.db.prepare(sql).all(...values);
   }
+
+  private parseOperation(row: Record<string, unknown>): OperationRow {
+    return this.parse(OperationRow, 'operations', {
+      ...row,
+      request: parseJson(row['request']),
+      phase: parseJson(row['phase']),
+      body: parseJson(row['body']),
+    });
+  }
+
+  private parse<S extends z.ZodType>(schema: S, table: string, row: unknown): z.output<S> {
+    const parsed = schema.safeParse(row);
+    if (parsed.success) return parsed.data;
+    throw new Error(
+      `${this.path}: a row of ${table} is not as this server writes them: ${z.prettifyError(parsed.error)}`,
+    );
+  }
 }
 
-function toOperation(row: Record<string, unknown>): OperationRow {
-  return {
-    key: String(row['key']),
-    kind: String(row['kind']),
-    sandbox: String(row['sandbox']),
-    digest: String(row['digest']),
-    request: JSON.parse(String(row['request'])) as unknown,
-    phase: JSON.parse(String(row['phase'])) as Record<string, unknown>, // written by setPhase
-    state: row['state'] === 'done' ? 'done' : 'running',
-    status: Number(row['status']),
-    body: typeof row['body'] === 'string' ? (JSON.parse(row['body']) as unknown) : null,
-  };
+function parseJson(text: unknown): unknown {
+  return typeof text === 'string' ? JSON.parse(text) : null;
 }

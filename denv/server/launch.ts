@@ -51,7 +51,7 @@ export class Launcher {
   private async bringUp(row: SandboxRow, work: CreateWork, signal: AbortSignal): Promise<void> {
     const { driver } = this.context;
     await this.makeTree(row);
-    if (row.spec.command) await this.startOwnCommand(row, row.spec.command);
+    if (row.spec.command) await this.startCommand(row, row.spec.command);
     await this.controllers.start(row, signal);
     for (const port of work.ports) row.ports[port] = await driver.publish(row.id, port, null);
     signal.throwIfAborted();
@@ -72,14 +72,15 @@ export class Launcher {
     });
   }
 
-  private async startOwnCommand({ id, key, spec }: SandboxRow, argv: string[]): Promise<void> {
-    await this.context.driver.startExec(id, execIdOf(`${key}/command`), {
+  private async startCommand({ id, key, spec }: SandboxRow, argv: string[]): Promise<void> {
+    await this.context.driver.startExec(id, commandExecId(key), {
       argv,
       uid: spec.uid,
       cwd: spec.workdir,
       env: spec.env,
       stdin: null,
     });
+    await guardCommand(this.context, { id, key, spec });
   }
 
   private record(row: SandboxRow): void {
@@ -95,6 +96,18 @@ export class Launcher {
       });
     });
   }
+}
+
+const commandExecId = (sandboxKey: string): string => execIdOf(`${sandboxKey}/command`);
+
+/** Watches what a sandbox's own command writes, where it has one: after its start, and again by a restarted server. */
+export async function guardCommand(
+  { driver, outputGuard }: ServerContext,
+  { id, key, spec }: Pick<SandboxRow, 'id' | 'key' | 'spec'>,
+): Promise<void> {
+  if (!spec.command) return;
+  const handle = await driver.openExec(id, commandExecId(key));
+  if (handle) outputGuard.watch(handle, id);
 }
 
 function toRow(key: string, work: CreateWork): SandboxRow {

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { DenvError, toDenvError } from '../errors';
+import type { Logger } from 'pino';
 import type { Journal } from './journal';
 import type { OperationRow } from './rows';
 
@@ -58,7 +59,10 @@ export class Operations {
   private readonly live = new Map<string, Live>();
   private readonly works = new Map<string, OperationWork>();
 
-  constructor(private readonly journal: Journal) {}
+  constructor(
+    private readonly journal: Journal,
+    private readonly log: Logger,
+  ) {}
 
   /** Names the work of a kind, for new operations and for those that a restart finds. */
   register(kind: string, work: OperationWork): void {
@@ -97,11 +101,12 @@ export class Operations {
     });
   }
 
-  /** Goes on with every operation that an earlier server process left running. */
+  /** Takes up every operation that an earlier server process left running. */
   resume(): void {
     for (const row of this.journal.runningOperations()) {
-      this.track(row, (abort) => this.execute(row, abort.signal, true)).catch(() => {
-        // A rolled back operation is simply asked again by whoever wants it.
+      this.track(row, (abort) => this.execute(row, abort.signal, true)).catch((error: unknown) => {
+        // Whoever wants it asks for it again.
+        this.log.warn({ err: error, key: row.key }, 'an operation was rolled back after a restart');
       });
     }
   }
@@ -194,9 +199,15 @@ export class Operations {
       for (const write of writes) write();
       this.journal.finishOperation(row.key, outcome.status, outcome.body);
     });
-    // Nobody waits for clean-up, and what one leaves behind goes with its sandbox.
-    for (const clean of cleans) clean().catch(() => undefined);
+    for (const clean of cleans) this.cleanUp(row.key, clean);
     return outcome;
+  }
+
+  /** Nobody waits for clean-up, and what one leaves behind goes with its sandbox. */
+  private cleanUp(key: string, clean: () => Promise<void>): void {
+    clean().catch((error: unknown) => {
+      this.log.warn({ err: error, key }, 'what an operation left could not be removed');
+    });
   }
 }
 

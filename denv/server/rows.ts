@@ -1,92 +1,114 @@
-import type { HudEnvironment, Labels, StopEvidence } from '../../contracts/denv';
-import type { ImageSource } from '../drivers/driver';
+import { z } from 'zod';
+import { HudEnvironment, Labels, StopEvidence } from '../../contracts/denv';
 
-/** What the journal keeps. */
+/** What the journal keeps: each row is written as its type and parsed by its schema when it is read. */
+
+/** The source of a sandbox's tree, as drivers/driver.ts means it. */
+const ImageSource = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('host') }),
+  z.object({ kind: z.enum(['dir', 'tar']), path: z.string() }),
+  z.object({ kind: z.literal('docker'), ref: z.string() }),
+  z.object({ kind: z.literal('tcp'), address: z.string(), shared: z.number() }),
+]);
+
+const command = z.array(z.string());
+
+const ControllerRuntime = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('shell'), uid: z.number() }),
+  z.object({
+    kind: z.literal('mcp-http'),
+    command: command.nullable(),
+    port: z.number(),
+    path: z.string(),
+    uid: z.number(),
+    timeoutS: z.number(),
+  }),
+  z.object({ kind: z.literal('mcp-stdio'), command, uid: z.number(), timeoutS: z.number() }),
+  z.object({
+    kind: z.literal('hud'),
+    command: command.nullable(),
+    port: z.number(),
+    uid: z.number(),
+    timeoutS: z.number(),
+  }),
+]);
+export type ControllerRuntime = z.infer<typeof ControllerRuntime>;
 
 /** What a sandbox is made of, as resolved at its create; forks and versions inherit it. */
-export interface RuntimeSpec {
-  image: ImageSource;
-  base: string;
-  digest: string;
-  reproducible: boolean;
-  env: Record<string, string>;
-  workdir: string;
-  uid: number;
-  caps: { cpus: number; memoryMb: number; pids: number };
-  command: string[] | null;
-  controller: ControllerRuntime;
-}
+const RuntimeSpec = z.object({
+  image: ImageSource,
+  base: z.string(),
+  digest: z.string(),
+  reproducible: z.boolean(),
+  env: z.record(z.string(), z.string()),
+  workdir: z.string(),
+  uid: z.number(),
+  caps: z.object({ cpus: z.number(), memoryMb: z.number(), pids: z.number() }),
+  command: command.nullable(),
+  controller: ControllerRuntime,
+});
+export type RuntimeSpec = z.infer<typeof RuntimeSpec>;
 
-export type ControllerRuntime =
-  | { kind: 'shell'; uid: number }
-  | {
-      kind: 'mcp-http';
-      command: string[] | null;
-      port: number;
-      path: string;
-      uid: number;
-      timeoutS: number;
-    }
-  | { kind: 'mcp-stdio'; command: string[]; uid: number; timeoutS: number }
-  | { kind: 'hud'; command: string[] | null; port: number; uid: number; timeoutS: number };
-
-/** What a later server process needs to go on with a controller's connection. */
-export interface ControllerState {
-  execId: string | null;
-  ready: boolean;
-  sessionId: string | null;
-  protocolVersion: string | null;
+/** What a later server process needs to take up a controller's connection. */
+const ControllerState = z.object({
+  execId: z.string().nullable(),
+  ready: z.boolean(),
+  sessionId: z.string().nullable(),
+  protocolVersion: z.string().nullable(),
   /** What a HUD environment said of itself. */
-  hud?: HudEnvironment;
+  hud: HudEnvironment.optional(),
   /** Keys of the one `hud/start` and the one `hud/grade` that this sandbox has had. */
-  hudStart?: string;
-  hudGrade?: string;
-}
+  hudStart: z.string().optional(),
+  hudGrade: z.string().optional(),
+});
 
-export interface SandboxRow {
-  id: string;
-  key: string;
-  state: 'creating' | 'running' | 'stopped' | 'deleting' | 'deleted';
-  spec: RuntimeSpec;
-  version: string;
+export const SandboxRow = z.object({
+  id: z.string(),
+  key: z.string(),
+  state: z.enum(['creating', 'running', 'stopped', 'deleting', 'deleted']),
+  spec: RuntimeSpec,
+  version: z.string(),
   /** The last version that was taken of it, or that it was found to be the same as. */
-  lastVersion?: string;
-  forkedFrom: { sandbox: string | null; version: string } | null;
-  labels: Labels;
-  createdAt: number;
-  leaseUntil: number;
+  lastVersion: z.string().optional(),
+  forkedFrom: z.object({ sandbox: z.string().nullable(), version: z.string() }).nullable(),
+  labels: Labels,
+  createdAt: z.number(),
+  leaseUntil: z.number(),
   /** Seconds by which each call renews its lease. */
-  leaseS: number;
-  controller: ControllerState;
+  leaseS: z.number(),
+  controller: ControllerState,
   /** Sandbox port → host port. */
-  ports: Record<string, number>;
-  stopped: StopEvidence | null;
-  deletedAt: number | null;
-}
+  ports: z.record(z.string(), z.number()),
+  stopped: StopEvidence.nullable(),
+  deletedAt: z.number().nullable(),
+});
+export type SandboxRow = z.infer<typeof SandboxRow>;
 
-export interface VersionRow {
-  id: string;
-  sandbox: string | null;
+export const VersionRow = z.object({
+  id: z.string(),
+  sandbox: z.string().nullable(),
   /** Set for an image's start version: it is that base tree itself. */
-  base: string | null;
-  spec: RuntimeSpec;
-  createdAt: number;
-  retainUntil: number;
-  labels: Labels;
-  pausedMs: number | null;
-  flushMs: number | null;
-}
+  base: z.string().nullable(),
+  spec: RuntimeSpec,
+  createdAt: z.number(),
+  retainUntil: z.number(),
+  labels: Labels,
+  pausedMs: z.number().nullable(),
+  flushMs: z.number().nullable(),
+});
+export type VersionRow = z.infer<typeof VersionRow>;
 
-export interface OperationRow {
-  key: string;
-  kind: string;
-  sandbox: string;
-  digest: string;
+export const OperationRow = z.object({
+  key: z.string(),
+  kind: z.string(),
+  sandbox: z.string(),
+  digest: z.string(),
   /** Everything a restarted server needs to redo or finish it. */
-  request: unknown;
+  request: z.unknown(),
   /** How far it is; written before each part that must not happen twice. */
-  phase: Record<string, unknown>;
-  state: 'running' | 'done';
-  status: number;
-  body: unknown;
-}
+  phase: z.record(z.string(), z.unknown()),
+  state: z.enum(['running', 'done']),
+  status: z.number(),
+  body: z.unknown(),
+});
+export type OperationRow = z.infer<typeof OperationRow>;

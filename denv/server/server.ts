@@ -13,8 +13,10 @@ import { defaultSettings, type ServerContext, type ServerSettings } from './cont
 import { Controllers } from './controllers';
 import { Files } from './files';
 import { Journal } from './journal';
+import { guardCommand } from './launch';
 import { Lifecycle } from './lifecycle';
 import { Operations } from './operations';
+import { OutputGuard } from './output-guard';
 import { Preparation } from './preparation';
 import { Sandboxes, type SnapshotWork } from './sandboxes';
 import { startSweeps } from './sweeps';
@@ -48,9 +50,18 @@ export async function startDenvServer(options: {
   const { log } = options;
   const driver = createTargets(options.driver, options.others ?? []);
   await driver.open();
-  const operations = new Operations(journal);
+  const operations = new Operations(journal, log);
   const archives = new Archives(settings.dataDir);
-  const context: ServerContext = { settings, journal, archives, operations, driver, log };
+  const outputGuard = new OutputGuard(settings.maxOutputBytes, log);
+  const context: ServerContext = {
+    settings,
+    journal,
+    archives,
+    operations,
+    outputGuard,
+    driver,
+    log,
+  };
   const sandboxes = new Sandboxes(context);
   const controllers = new Controllers(context, sandboxes);
   const preparation = new Preparation(context, sandboxes);
@@ -79,6 +90,7 @@ export async function startDenvServer(options: {
     async stop() {
       stopSweeps();
       await attachments.close();
+      outputGuard.close();
       controllers.releaseAll();
       await driver.close();
       journal.close();
@@ -135,6 +147,7 @@ async function adopt(
     }
     if (row.state !== 'running') continue;
     await controllers.adopt(row);
+    await guardCommand(context, row);
     for (const [port, host] of Object.entries(row.ports)) {
       await driver.publish(row.id, Number(port), host);
     }

@@ -87,7 +87,11 @@ export class Verify {
     const work = operation.request as VerifyWork; // made by prepare
     const folder = join(this.context.settings.dataDir, 'verify', execIdOf(operation.key));
     const containerId = `vf_${execIdOf(operation.key)}`;
-    const kill = () => void this.context.driver.removeContainer(containerId).catch(() => undefined);
+    const { driver, log } = this.context;
+    const kill = () =>
+      void driver.removeContainer(containerId).catch((error: unknown) => {
+        log.warn({ err: error, container: containerId }, 'a cancelled verifier was not removed');
+      });
     operation.signal.addEventListener('abort', kill);
     try {
       if (operation.resumed) await this.context.driver.removeContainer(containerId);

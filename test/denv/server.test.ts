@@ -11,7 +11,7 @@ import { pack } from 'tar-stream';
 import { createDenvClient, type DenvClient } from '../../denv/client';
 import type { SandboxDriver } from '../../denv/drivers/driver';
 import { DenvError } from '../../denv/errors';
-import { sandboxIdOf } from '../../denv/ids';
+import { execIdOf, sandboxIdOf } from '../../denv/ids';
 import { type DenvServer, startDenvServer } from '../../denv/server/server';
 import { createFakeDriver } from '../fakes/fake-driver';
 
@@ -20,7 +20,9 @@ let driver: SandboxDriver;
 let server: DenvServer;
 let client: DenvClient;
 
-async function start(settings: { maxSandboxes?: number } = {}): Promise<void> {
+async function start(
+  settings: { maxSandboxes?: number; maxOutputBytes?: number } = {},
+): Promise<void> {
   server = await startDenvServer({
     driver,
     log: pino({ level: 'silent' }),
@@ -311,6 +313,26 @@ describe('the denv server', () => {
     expect(response.status).toBe(400);
     expect(sent).toBeLessThan(70);
   });
+
+  it("kills what writes more than its share: a command, a sandbox's own command and a controller", async () => {
+    await start({ maxOutputBytes: 100_000 });
+    const flood = ['sh', '-c', 'yes & wait'];
+    const service = await client.createSandbox({ image: 'host', command: flood }, { key: 'a' });
+    const handle = await driver.openExec(service.id, execIdOf('a/command'));
+
+    expect(await handle?.ended()).toEqual({ kind: 'killed' });
+    expect((await client.getSandbox(service.id)).state).toBe('running');
+    expect(await client.exec(service.id, { argv: flood }, { key: 'e' })).toMatchObject({
+      exitCode: null,
+      timedOut: false,
+    });
+    await expect(
+      client.createSandbox(
+        { image: 'host', controller: { kind: 'mcp-http', command: flood, port: 9 } },
+        { key: 'b' },
+      ),
+    ).rejects.toThrow('the controller ended before it was ready; its last output: ');
+  }, 20_000);
 
   it('lists sandboxes by owner', async () => {
     await start();

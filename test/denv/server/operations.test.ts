@@ -1,9 +1,12 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import pino from 'pino';
 import { DenvError } from '../../../denv/errors';
 import { Journal } from '../../../denv/server/journal';
 import { digestOf, Operations, RolledBack } from '../../../denv/server/operations';
+
+const log = pino({ level: 'silent' });
 
 describe('Operations', () => {
   let folder: string;
@@ -28,7 +31,7 @@ describe('Operations', () => {
     });
 
   function counting() {
-    const operations = new Operations(journal);
+    const operations = new Operations(journal, log);
     const runs: string[] = [];
     operations.register('count', (operation) => {
       runs.push(operation.key);
@@ -68,7 +71,7 @@ describe('Operations', () => {
   });
 
   it('keeps an error outcome whose effect began', async () => {
-    const operations = new Operations(journal);
+    const operations = new Operations(journal, log);
     let runs = 0;
     operations.register('count', () => {
       runs += 1;
@@ -98,7 +101,7 @@ describe('Operations', () => {
   });
 
   it('lets a rolled back operation begin again', async () => {
-    const operations = new Operations(journal);
+    const operations = new Operations(journal, log);
     let runs = 0;
     operations.register('count', () => {
       runs += 1;
@@ -120,7 +123,7 @@ describe('Operations', () => {
       request: { a: 1 },
     });
     journal.setPhase('k', { sending: true });
-    const operations = new Operations(journal);
+    const operations = new Operations(journal, log);
     const seen: unknown[] = [];
     operations.register('count', ({ request, phase, resumed }) => {
       seen.push({ request, phase, resumed });
@@ -135,7 +138,7 @@ describe('Operations', () => {
   });
 
   it('aborts the work of a cancelled operation and waits for its end', async () => {
-    const operations = new Operations(journal);
+    const operations = new Operations(journal, log);
     operations.register('count', async ({ signal }) => {
       await new Promise((resolve) => signal.addEventListener('abort', resolve));
       return 'cancelled';
@@ -148,8 +151,31 @@ describe('Operations', () => {
     expect(await running).toEqual({ status: 200, body: 'cancelled' });
   });
 
+  it('leaves a line in the log when what an outcome left could not be removed', async () => {
+    const lines: string[] = [];
+    const operations = new Operations(
+      journal,
+      pino({ base: null }, { write: (line) => void lines.push(line) }),
+    );
+    operations.register('count', (operation) => {
+      operation.afterFinish(() => Promise.reject(new Error('EBUSY')));
+      return Promise.resolve({});
+    });
+
+    await start(operations, 'k');
+    await new Promise((resolve) => setImmediate(resolve));
+
+    expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual([
+      expect.objectContaining({
+        key: 'k',
+        msg: 'what an operation left could not be removed',
+        err: expect.objectContaining({ message: 'EBUSY' }),
+      }),
+    ]);
+  });
+
   it('commits the writes of an outcome together with it', async () => {
-    const operations = new Operations(journal);
+    const operations = new Operations(journal, log);
     operations.register('count', (operation) => {
       operation.atFinish(() => journal.record('sb', 'verified', { reward: 1 }));
       return Promise.resolve({});
@@ -169,19 +195,5 @@ describe('digestOf', () => {
     [{ a: '1' }, { a: 1 }, false],
   ])('of %j and %j is the same: %s', (left, right, same) => {
     expect(digestOf(left) === digestOf(right)).toBe(same);
-  });
-});
-
-describe('Journal', () => {
-  it('keeps a second server off the data directory', () => {
-    const folder = mkdtempSync(join(tmpdir(), 'denv-journal-'));
-    const journal = new Journal(join(folder, 'journal.db'));
-
-    try {
-      expect(() => new Journal(join(folder, 'journal.db'))).toThrow(/another denv server holds/);
-    } finally {
-      journal.close();
-      rmSync(folder, { recursive: true });
-    }
   });
 });

@@ -9,6 +9,7 @@ import { Archives } from '../../../denv/server/archives';
 import { defaultSettings, type ServerContext } from '../../../denv/server/context';
 import { Journal } from '../../../denv/server/journal';
 import { Operations } from '../../../denv/server/operations';
+import { OutputGuard } from '../../../denv/server/output-guard';
 import { Sandboxes } from '../../../denv/server/sandboxes';
 import { type DenvServer, startDenvServer } from '../../../denv/server/server';
 import { createTargets } from '../../../denv/server/targets';
@@ -16,6 +17,7 @@ import { Versions } from '../../../denv/server/versions';
 import { createFakeDriver } from '../../fakes/fake-driver';
 
 const DAY_S = 86_400;
+const log = pino({ level: 'silent' });
 
 let dataDir: string;
 let driver: SandboxDriver;
@@ -27,7 +29,7 @@ const newKey = () => ({ key: `k${(serial += 1)}` });
 async function start(): Promise<void> {
   server = await startDenvServer({
     driver,
-    log: pino({ level: 'silent' }),
+    log,
     settings: { dataDir, apiKey: 'dak_1' },
   });
   client = createDenvClient({
@@ -323,9 +325,10 @@ async function sweep(needed: string): Promise<void> {
     settings: { ...defaultSettings, dataDir, apiKey: 'dak_1' },
     journal,
     archives: new Archives(dataDir),
-    operations: new Operations(journal),
+    operations: new Operations(journal, log),
+    outputGuard: new OutputGuard(defaultSettings.maxOutputBytes, log),
     driver: createTargets(driver),
-    log: pino({ level: 'silent' }),
+    log,
   };
   const sandboxes = new Sandboxes(context);
   sandboxes.load();
