@@ -8,7 +8,7 @@ import { FoundError } from './support/failures';
 import { activity, held } from './support/heartbeat';
 import { findFirstReplayedStep } from '../rollouts/continuation/start';
 import { readEntries } from '../rollouts/trajectory/chain';
-import { showReply } from '../rollouts/trajectory/observations';
+import { showReply, toText } from '../rollouts/trajectory/observations';
 import type { Shown } from '../rollouts/trajectory/observations';
 import type { Parts } from './support/parts';
 import { withEvidence } from './support/stop-evidence';
@@ -114,11 +114,8 @@ function toPlan(entries: TrajectoryEntry[], ownTools: boolean): PlannedCall[] {
   return calls;
 }
 
-const textOf = (content: ContentPart[]): string =>
-  content.map((part) => (part.type === 'text' ? part.text : `[image ${part.ref}]`)).join('\n');
-
 const wasNotMade = ({ isError, content }: Observation): boolean =>
-  isError && textOf(content).startsWith(notMade);
+  isError && toText(content).startsWith(notMade);
 
 async function replayCall(
   { denv, blobs }: Parts,
@@ -128,7 +125,7 @@ async function replayCall(
 ): Promise<void> {
   const { call, step } = planned;
   const what = `step ${step}, call ${call.name}`;
-  if (textOf(planned.content) === unknownText) {
+  if (toText(planned.content) === unknownText) {
     throw new FoundError(
       'ReplayDiverged',
       `${what}: its outcome was unknown when it was recorded, so there is nothing to compare with`,
@@ -152,9 +149,9 @@ async function replayCall(
 function differenceOf(recorded: PlannedCall, now: Shown): string | null {
   if (recorded.isError !== now.isError) {
     const kind = (isError: boolean): string => (isError ? 'an error' : 'no error');
-    return `${kind(recorded.isError)} then (${cut(textOf(recorded.content))}), ${kind(now.isError)} now (${cut(textOf(now.content))})`;
+    return `${kind(recorded.isError)} then (${cut(toText(recorded.content))}), ${kind(now.isError)} now (${cut(toText(now.content))})`;
   }
-  const [before, after] = [textOf(recorded.content).split('\n'), textOf(now.content).split('\n')];
+  const [before, after] = [toText(recorded.content).split('\n'), toText(now.content).split('\n')];
   const lines = Math.max(before.length, after.length);
   for (let line = 0; line < lines; line += 1) {
     if (before[line] === after[line]) continue;

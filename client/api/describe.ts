@@ -23,7 +23,7 @@ import { readLineage } from './lineage';
 import type { Origin } from './lineage';
 import { readEntries } from '../../rollouts/trajectory/chain';
 
-/** Everything there is to know about one rollout. */
+/** Everything that is known about one rollout. */
 export interface RolloutDescription {
   rollout: DeclaredRollout;
   /** Null once it has a result, and when nobody answers. */
@@ -36,9 +36,9 @@ export interface RolloutDescription {
   verdicts: (VerdictResult & { evidence: VerifyEvidence | null })[];
   /** The evidence is what its grader left: a HUD frame, a command's output, a judge's answers. */
   grades: (GradeResult & { evidence: unknown })[];
-  /** Where it goes on from; null where it began by itself. */
+  /** Where it was forked from; null where it began by itself. */
   origin: Origin | null;
-  /** How continuations of it go on; null where its input is not kept. */
+  /** How its forks are continued; null where its input is not kept. */
   goesOn: ChosenWay | null;
   continuations: {
     rolloutId: string;
@@ -47,15 +47,15 @@ export interface RolloutDescription {
     reward: number | null;
   }[];
   sandbox: { id: string; state: Sandbox['state'] | 'not known' } | null;
-  /** What the HUD environment in it said of itself; null where there is none, or nobody knows any more. */
+  /** How the HUD environment in it described itself; null where there is none, or nobody knows any more. */
   hud: HudEnvironment | null;
   /** Its page in Temporal's UI, where that is known. */
   temporalPage: string | null;
 }
 
 /**
- * Reads a rollout from the ledger and the blob store, and asks the stack for what only it knows. Works without a stack, with
- * less in it.
+ * Reads a rollout from the ledger and the blob store, and asks the stack for what only it knows. Works without a stack, and
+ * then knows less.
  * @throws UserError when there is no such rollout
  */
 export async function describeRollout(

@@ -3,7 +3,7 @@ import { connect, denvPlace } from '../api/connect';
 import type { Context } from '../context';
 import { UserError } from '../errors';
 import { wholeNumberFrom } from './args';
-import { runInFork, versionFor } from '../shell/shell';
+import { runInFork, readShellVersion } from '../shell/shell';
 import { ownTerminal } from '../shell/terminal';
 import { addOptions } from './options';
 import type { OptionTable, OptionValues } from './options';
@@ -62,7 +62,7 @@ async function shell(
       argv: argv.length === 0 ? undefined : argv,
       stop: stopping.signal,
     };
-    const version = await versionFor(rollouts, request);
+    const version = await readShellVersion(rollouts, request);
     const terminal = ownTerminal();
     if (terminal.tty) context.note(`this is a fork of ${version}; it is deleted when you leave`);
     const { exitCode } = await runInFork(rollouts, denvPlace(context.settings), terminal, {

@@ -8,21 +8,21 @@ import type { Terminal } from './terminal';
 
 export interface ShellRequest {
   rolloutId: string;
-  /** Before this step; left out, what was judged, or the newest checkpoint of a rollout that runs. */
+  /** The step before which to look. Left out: the version that was verified, or else the newest checkpoint. */
   step?: number;
-  /** Left out: a shell. */
+  /** The command; a shell where it is left out. */
   argv?: string[];
-  /** Ends it early; the fork is deleted all the same. */
+  /** Ends the command early. The fork is deleted all the same. */
   stop: AbortSignal;
 }
 
-/** The fork outlives whoever is killed without a word by no more than this. */
+/** A fork whose process was killed lives this long at most. */
 const leaseS = 60;
 
 const shell = ['sh', '-c', 'if command -v bash >/dev/null; then exec bash; else exec sh; fi'];
 
-/** The version that a shell opens in. @throws UserError when there is none */
-export async function versionFor(
+/** Reads which version a shell opens in. @throws UserError when there is none */
+export async function readShellVersion(
   rollouts: Rollouts,
   { rolloutId, step }: ShellRequest,
 ): Promise<string> {
@@ -33,7 +33,7 @@ export async function versionFor(
   const version = judged || standing.checkpoints.at(-1)?.version;
   if (version) return version;
   throw new UserError(
-    `${rolloutId} has no version to open: it took no checkpoint, and nothing of it was judged`,
+    `${rolloutId} has no version to open: it took no checkpoint, and nothing of it was verified`,
   );
 }
 
@@ -50,7 +50,7 @@ export async function runInFork(
 ): Promise<{ exitCode: number | null }> {
   const { denv } = rollouts;
   const key = `shell/${randomUUID()}`;
-  // No owner: it belongs to whoever holds this stream, and to its lease when nobody does.
+  // It has no owner: no reaper answers for it, and its lease ends it when nobody holds this stream.
   const labels = { shellOf: rolloutId };
   const { children } = await denv.forkVersion(version, { labels, leaseS }, { key });
   const [child] = children;

@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { ContentPart, ToolCall } from '../../contracts/trajectory';
 
 /**
- * The lines of a training file. A conversation is the path from a node without parent to the node of a leaf: what several rollouts
- * begin with is there once. A node comes after its parent, a leaf after its node.
+ * The lines of a training file. A conversation is the path from a node without parent to the node of a leaf, so the beginning
+ * that several rollouts share is written once. A node comes after its parent, a leaf after its node.
  */
 
 export const TrainingMessage = z.discriminatedUnion('role', [
@@ -24,18 +24,18 @@ export const TrainingMessage = z.discriminatedUnion('role', [
 ]);
 export type TrainingMessage = z.infer<typeof TrainingMessage>;
 
-/** As the endpoint gave them. Only an answer is the model's own; log-probabilities are those of its tokens. */
+/** Token ids as the endpoint gave them. Only those of an answer are the model's own; log-probabilities belong to them. */
 export const TokenSegment = z.strictObject({
   of: z.enum(['prompt', 'answer']),
   ids: z.array(z.number().int()),
   logprobs: z.array(z.number()).optional(),
-  /** The ids do not go on from those before, and this is the whole prompt: nothing before it belongs to the sequence. */
+  /** The ids do not continue those before, and this is the whole prompt: nothing before it belongs to the sequence. */
   restarts: z.literal(true).optional(),
 });
 export type TokenSegment = z.infer<typeof TokenSegment>;
 
 const estimate = {
-  /** Leaves below, those without a reward included. */
+  /** Number of leaves below, those without a reward included. */
   visits: z.number().int(),
   /** Mean reward of the scored leaves below. */
   value: z.number().nullable(),
@@ -47,7 +47,7 @@ export const TrainingNode = z.strictObject({
   node: z.string(),
   parent: z.string().nullable(),
   taskId: z.string(),
-  /** Of the reply that it begins with; null for how a task begins. */
+  /** Step of the reply that the node begins with; null for the opening of a task. */
   step: z.number().int().nullable(),
   model: z.string().nullable(),
   ...estimate,
@@ -66,9 +66,9 @@ export const TrainingLeaf = z.strictObject({
   reward: z.number().nullable(),
   rewards: z.record(z.string(), z.number()),
   stopReason: z.string().nullable(),
-  /** The rollout that it goes on from, and the step. */
+  /** The rollout and the step that this one was forked from. */
   from: z.strictObject({ leaf: z.string(), step: z.number().int() }).nullable(),
-  /** `whole`: the ids of its path are one sequence; `broken`: they restart in it. */
+  /** `whole`: the ids of its path are one sequence; `broken`: they restart on the way, or some replies have none. */
   tokenIds: z.enum(['whole', 'broken', 'none']),
 });
 export type TrainingLeaf = z.infer<typeof TrainingLeaf>;
@@ -76,12 +76,12 @@ export type TrainingLeaf = z.infer<typeof TrainingLeaf>;
 export const TrainingLine = z.union([TrainingNode, TrainingLeaf]);
 export type TrainingLine = z.infer<typeof TrainingLine>;
 
-/** A leaf with the whole of its conversation. */
+/** A leaf with its whole conversation. */
 export interface Conversation {
   leaf: TrainingLeaf;
   nodes: TrainingNode[];
   messages: TrainingMessage[];
-  /** The ids of its sequence; of one that restarts, since the last time. */
+  /** The ids of its sequence, from the last restart on. */
   tokens: TokenSegment[];
 }
 

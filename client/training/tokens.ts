@@ -3,8 +3,8 @@ import { replyOf } from './tree';
 import type { TrainingLink } from './tree';
 
 /**
- * The token ids of links. A prompt is given with every reply, whole; of each only what is new is kept, and what all the
- * children of a link have in common there belongs to that link, so it is there once.
+ * Splits the token ids of links into segments. The endpoint gives the whole prompt with every reply; only its new ids are kept. Those
+ * that all children of a link have in common belong to the link itself, so they are written once.
  */
 export function tokenSegments(links: TrainingLink[]): Map<TrainingLink, TokenSegment[]> {
   const segments = new Map<TrainingLink, TokenSegment[]>();
@@ -36,7 +36,7 @@ function extend(own: TokenSegment[], link: TrainingLink, before: number[] | null
   return [...prompt, ...ids];
 }
 
-/** What every child's prompt goes on with after this sequence, token by token. */
+/** The ids after this sequence with which the prompts of all children begin. */
 function commonPrompt({ children }: TrainingLink, sequence: number[] | null): number[] {
   if (sequence === null || children.length === 0) return [];
   const fresh = children.map((child) => {

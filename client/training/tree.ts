@@ -22,7 +22,7 @@ export type EndedRow = RolloutRow & { result: RolloutResult };
 
 /**
  * Reads the trajectories of rollouts as trees: what several of them begin with is one and the same link. Rollouts of one task begin with
- * the same prompt, so the repeats of a task are siblings too; rollouts of different tasks share nothing.
+ * the same prompt, so the repeats of a task are siblings too. Rollouts of different tasks share nothing.
  * @returns the links, each after its parent, and where each rollout ends (null: nowhere)
  */
 export async function readTrainingTree(
@@ -60,7 +60,7 @@ async function addChain(
   return parent;
 }
 
-/** Equal for equal beginnings of one task. */
+/** Two links have the same id when they end the same beginning of the same task. */
 function idOf(taskId: string, ref: string): string {
   return createHash('sha256').update(`${taskId} ${ref}`).digest('hex').slice(0, 24);
 }

@@ -3,6 +3,7 @@ import type { TrajectoryEntry } from '../../contracts/trajectory';
 import type { Documents } from '../documents';
 import { RolloutError } from '../errors';
 import { appendEntries, entriesBefore, readLinks, toEntries } from './chain';
+import { toText } from './observations';
 
 type ObservationEntry = Extract<TrajectoryEntry, { type: 'observation' }>;
 
@@ -103,10 +104,11 @@ export function editsBetween(
   const before = byNumber(parent);
   return [...byNumber(entriesBefore(own, step))].flatMap(([number, entry]): EditedObservation[] => {
     const was = before.get(number);
-    if (!was || textOf(was) === textOf(entry)) return [];
+    const shown = toText(entry.observation.content);
+    const real = was ? toText(was.observation.content) : shown;
+    if (real === shown) return [];
     const call = Number(number.split('.')[1]);
-    const { name } = entry.observation;
-    return [{ step: entry.step, call, name, before: textOf(was), after: textOf(entry) }];
+    return [{ step: entry.step, call, name: entry.observation.name, before: real, after: shown }];
   });
 }
 
@@ -126,10 +128,4 @@ export function withRealObservations(
     if (was && !isDeepStrictEqual(was, entry)) replaced.set(entry, was);
   }
   return replaced.size === 0 ? shown : shown.map((entry) => replaced.get(entry) ?? entry);
-}
-
-function textOf({ observation }: ObservationEntry): string {
-  return observation.content
-    .map((part) => (part.type === 'text' ? part.text : `[${part.mimeType}, ${part.ref}]`))
-    .join('\n');
 }

@@ -3,7 +3,7 @@ import type { CallReply } from '../../contracts/denv';
 import type { BlobRef, ContentPart } from '../../contracts/trajectory';
 import type { BlobStore } from '../../stores/blobs';
 
-/** Of one observation's text, what the agent is shown. The whole is kept in the blob store. */
+/** The agent is shown at most this many bytes of an observation's text. The whole is kept in the blob store. */
 const shownBytes = 32 * 1024;
 
 export interface Shown {
@@ -23,7 +23,7 @@ const McpPart = z.union([
   }),
 ]);
 
-/** What a controller answered, as the agent is shown it: an error of a tool is an observation like any other. */
+/** Makes an observation of a controller's answer. An error of a tool is an observation like any other. */
 export async function showReply(
   blobs: BlobStore,
   reply: CallReply,
@@ -60,7 +60,7 @@ export async function showReply(
   return { ...shown, content: [...shown.content, ...images] };
 }
 
-/** Text as an observation: past 32 KiB the middle is dropped, with a note that says how much, and the whole is kept. */
+/** Makes an observation of a text. Past 32 KiB the middle is dropped, with a note that says how much, and the whole is kept. */
 export async function showText(blobs: BlobStore, text: string, isError: boolean): Promise<Shown> {
   if (text === '') return { isError, content: [] };
   const data = Buffer.from(text);
@@ -72,6 +72,12 @@ export async function showText(blobs: BlobStore, text: string, isError: boolean)
   const note = `[${dropped} of ${data.length} bytes are left out here]`;
   return { isError, content: [{ type: 'text', text: `${head}\n${note}\n${tail}` }], full };
 }
+
+/** The text of an observation, with an image as its type and ref. */
+export const toText = (content: ContentPart[]): string =>
+  content
+    .map((part) => (part.type === 'text' ? part.text : `[${part.mimeType}, ${part.ref}]`))
+    .join('\n');
 
 function resourceText(resource: { uri: string; text?: string }): string {
   return resource.text ?? `[resource ${resource.uri}]`;

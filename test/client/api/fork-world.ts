@@ -6,7 +6,12 @@ import { inputName } from '../../../rollouts/inputs';
 import { createDocuments } from '../../../rollouts/documents';
 import type { Documents } from '../../../rollouts/documents';
 import { appendEntries } from '../../../rollouts/trajectory/chain';
-import type { RolloutInput, RolloutResult } from '../../../contracts/rollout';
+import type {
+  Checkpoint,
+  RolloutInput,
+  RolloutResult,
+  RolloutStatus,
+} from '../../../contracts/rollout';
 import type { PackedTask, Task } from '../../../contracts/task';
 import type { ModelReply, TrajectoryEntry } from '../../../contracts/trajectory';
 import { DenvError } from '../../../denv/errors';
@@ -23,6 +28,8 @@ export interface ForkWorld {
   ledger: Ledger;
   /** Versions that are gone. */
   expired: Set<string>;
+  /** Rollouts that run: what they answer to `status`, and to `fork`. */
+  running: Map<string, { status: Partial<RolloutStatus>; taken: Checkpoint }>;
   started: { workflow: string; workflowId: string; input: unknown }[];
   close(): Promise<void>;
 }
@@ -40,8 +47,14 @@ export async function forkWorld(): Promise<ForkWorld> {
         ? Promise.reject(new DenvError('version_not_found', `no ${id}`))
         : Promise.resolve({ id }),
   };
+  const running: ForkWorld['running'] = new Map();
   const temporal = {
+    withDeadline: <T>(_deadline: number, ask: () => Promise<T>): Promise<T> => ask(),
     workflow: {
+      getHandle: (workflowId: string) => ({
+        query: () => Promise.resolve(running.get(workflowId)?.status),
+        executeUpdate: () => Promise.resolve(running.get(workflowId)?.taken),
+      }),
       start(workflow: string, { workflowId, args }: { workflowId: string; args: unknown[] }) {
         started.push({ workflow, workflowId, input: args[0] });
         return Promise.resolve();
@@ -54,6 +67,7 @@ export async function forkWorld(): Promise<ForkWorld> {
     documents,
     ledger,
     started,
+    running,
     expired,
     async close() {
       await ledger.close();

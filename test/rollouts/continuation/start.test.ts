@@ -5,6 +5,7 @@ import type { Continuation, RolloutResult } from '../../../contracts/rollout';
 import type { TrajectoryEntry } from '../../../contracts/trajectory';
 import { appendEntries, readEntries } from '../../../rollouts/trajectory/chain';
 import { inputName } from '../../../rollouts/inputs';
+import { declaredRollout } from '../../stores/results';
 import { activityBench, run } from '../../activities/bench';
 import { forkWorld, recordRollout, replyEntry, task } from '../../client/api/fork-world';
 import type { ForkWorld } from '../../client/api/fork-world';
@@ -76,11 +77,16 @@ describe('what a fork of a step starts from', () => {
   const record = (input: RolloutInput, steps: string[], of = task) =>
     recordRollout(world, { rolloutId: input.rolloutId, task: of, input, said: steps });
 
-  /** Gives a rollout another transcript than the one it was recorded with. */
-  async function recordAnew(result: RolloutResult, rolloutId: string): Promise<void> {
+  /** Gives a rollout the input of the root. */
+  async function recordInput(rolloutId: string): Promise<void> {
     const stored = world.blobs.named.get(inputName(rootId));
     const input = { ...RolloutInput.parse(JSON.parse(String(stored))), rolloutId };
     await world.blobs.putIfAbsent(inputName(rolloutId), Buffer.from(JSON.stringify(input)));
+  }
+
+  /** Gives a rollout another transcript than the one it was recorded with. */
+  async function recordAnew(result: RolloutResult, rolloutId: string): Promise<void> {
+    await recordInput(rolloutId);
     await world.ledger.recordResult({ ...result, rolloutId });
   }
 
@@ -228,5 +234,30 @@ describe('what a fork of a step starts from', () => {
     await recordAnew({ ...result, trajectory }, parent);
 
     expect(await forkBoth(parent, 2)).toMatchObject({ trajectory: heads[1], replay: heads[1] });
+  });
+
+  it('is the checkpoint that a running rollout answers, however far it is by then', async () => {
+    const { result, heads } = await recordRollout(world);
+    const parent = 'rollout/b/t/1';
+    await recordInput(parent);
+    await world.ledger.declareRollouts([declaredRollout({ rolloutId: parent })]);
+    const taken = {
+      step: 3,
+      version: '',
+      trajectory: heads[2] ?? '',
+      spent: { tokens: 6, costUsd: 0, workedS: 2 },
+    };
+    const { trajectory } = result;
+    world.running.set(parent, { status: { step: 4, trajectory, checkpoints: [] }, taken });
+
+    const { from } = await forkByCommand(parent, 'last');
+
+    expect(from).toEqual({
+      ...taken,
+      parentRolloutId: parent,
+      way: 'replay',
+      replay: heads[2],
+      depth: 1,
+    });
   });
 });
