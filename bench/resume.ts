@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { WorkflowNotFoundError } from '@temporalio/client';
-import { embeddedDenvKey } from '../client/settings';
+import { ensureDenvKey } from '../rollouts/home';
 import type { StackBench, StackContext } from './context';
 import { timesIn } from './event-times';
 import { mcpTask, scriptOf, startRollouts } from './rollouts';
@@ -66,7 +66,7 @@ async function startWorker({ env, settings, stack }: StackContext): Promise<Chil
       TEMPORAL_ADDRESS: state.temporal.address,
       TEMPORAL_NAMESPACE: settings.namespace,
       DENV_SERVER: state.denv.address,
-      DENV_API_KEY: embeddedDenvKey(settings.paths),
+      DENV_API_KEY: ensureDenvKey(settings.paths),
       ROLLOUTS_TASK_QUEUE: settings.taskQueue,
     },
     stdio: ['ignore', 'pipe', 'ignore'],

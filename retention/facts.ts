@@ -14,10 +14,10 @@ export interface FactParts {
 const atOnce = 20;
 
 /**
- * What is to be known of versions before anything is done about them. Every question must be answered: one that is not is an error,
+ * Gathers what must be known of versions before anything is done about them. Every question must be answered: one that is not is an error,
  * and then nothing is known.
  */
-export async function factsOf(parts: FactParts, versions: Version[]): Promise<VersionFacts[]> {
+export async function gatherFacts(parts: FactParts, versions: Version[]): Promise<VersionFacts[]> {
   if (versions.length === 0) return [];
   const ids = [...new Set(versions.map(rolloutOf))];
   const ends = new Map(

@@ -1,39 +1,17 @@
 import type { DenvClient } from '../denv/client';
 import { DenvError } from '../denv/errors';
-import { factsOf } from '../retention/facts';
-import type { FactParts } from '../retention/facts';
-import { isOwnerIn } from '../rollouts/owner';
-import { planRetention } from '../retention/rules';
-import type { RetentionPlan, RetentionRules } from '../retention/rules';
+import { countWords, planCollection } from '../retention/plan';
+import type { PlanParts } from '../retention/plan';
+import type { RetentionPlan } from '../retention/rules';
 import { startRounds } from './rounds';
-import type { Measure } from '../retention/sizes';
 
-export interface CollectorParts extends FactParts {
+export interface CollectorParts extends PlanParts {
   denv: Pick<DenvClient, 'listVersions' | 'deleteVersion' | 'retainVersion'>;
-  /** As `ownerLabel` makes it. */
-  owner: string;
-  rules: RetentionRules;
-  measure: Measure;
   say: (message: string, fields: Record<string, unknown>) => void;
 }
 
 /** Removed in one round: what was asked before the first of them should still hold at the last. */
 const mostAtOnce = 200;
-
-/**
- * What the collector would do now. Changes nothing.
- * @returns null where the owner's namespace is not the one that Temporal answers for
- */
-export async function planCollection(
-  parts: Omit<CollectorParts, 'say'>,
-  now: Date,
-): Promise<RetentionPlan | null> {
-  const { denv, measure, owner, rules, work } = parts;
-  const { versions } = await denv.listVersions({ owner });
-  const own = versions.filter(({ labels }) => labels['owner'] === owner && labels['rolloutId']);
-  if (!isOwnerIn(await work.namespaceId(), owner)) return null;
-  return planRetention(await factsOf(parts, await measure(own)), rules, now.getTime());
-}
 
 /**
  * Removes the versions of this owner that nothing keeps, and has the server keep the others for as long as they should be. A
@@ -73,7 +51,7 @@ function sayWhat(
       removed: removed.length,
       of: plan.holds.length,
       bytes: gone.reduce((sum, { version }) => sum + (version.bytes ?? 0), 0),
-      why: counted(gone.map(({ why }) => why)),
+      why: countWords(gone.map(({ why }) => why)),
       inUse,
       left: plan.remove.length - removed.length,
     });
@@ -81,16 +59,9 @@ function sayWhat(
   if (plan.overBytes > 0) {
     say('versions take more than the disk budget, and something keeps each of them', {
       overBytes: plan.overBytes,
-      keptBy: counted(plan.holds.map(({ hold }) => hold.kind)),
+      keptBy: countWords(plan.holds.map(({ hold }) => hold.kind)),
     });
   }
-}
-
-/** How often each is there. */
-export function counted(words: string[]): Record<string, number> {
-  const counts: Record<string, number> = {};
-  for (const word of words) counts[word] = (counts[word] ?? 0) + 1;
-  return counts;
 }
 
 /** Collects now and at every interval, one round at a time. A round that fails is said and tried again at the next. */

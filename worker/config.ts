@@ -1,9 +1,9 @@
-import { readFileSync } from 'node:fs';
-import { homedir } from 'node:os';
-import { join, resolve } from 'node:path';
 import { z } from 'zod';
 import type { ModelSettings } from '../models/router';
 import type { RetentionRules } from '../retention/rules';
+import { retentionFrom } from '../retention/settings';
+import { parseEnvironment } from '../rollouts/environment';
+import { pathsFrom, readDenvKey } from '../rollouts/home';
 
 /** What a worker is told by its environment. */
 export interface WorkerSettings {
@@ -16,28 +16,9 @@ export interface WorkerSettings {
   models: ModelSettings;
 }
 
-export class ConfigError extends Error {
-  override readonly name = 'ConfigError';
-}
-
 const url = z.url({ protocol: /^https?$/, message: 'an http or https address' });
 
-const amount = z
-  .string()
-  .regex(/^\d+(\.\d+)?$/, 'a number')
-  .transform(Number);
-
-/** How long versions stay, and how much they may take together. */
-const Retention = z.object({
-  ROLLOUTS_VERSIONS_DAYS: amount.pipe(z.number().positive('more than 0')).default(7),
-  ROLLOUTS_VERSIONS_GB: amount.optional(),
-});
-
 const Environment = z.object({
-  ...Retention.shape,
-  HOME: z.string().optional(),
-  XDG_STATE_HOME: z.string().optional(),
-  ROLLOUTS_HOME: z.string().optional(),
   ROLLOUTS_TASK_QUEUE: z.string().default('rollouts'),
   DENV_SERVER: url,
   DENV_API_KEY: z.string().optional(),
@@ -57,42 +38,17 @@ const Environment = z.object({
  * @throws ConfigError naming the variable
  */
 export function settingsFrom(env: NodeJS.ProcessEnv): WorkerSettings {
-  const vars = parse(Environment, env);
-  const state = vars.XDG_STATE_HOME ?? join(vars.HOME ?? homedir(), '.local', 'state');
-  const home = resolve(vars.ROLLOUTS_HOME ?? join(state, 'denv-rollouts'));
+  const vars = parseEnvironment(Environment, env);
+  const paths = pathsFrom(env);
   return {
     taskQueue: vars.ROLLOUTS_TASK_QUEUE,
-    blobs: join(home, 'blobs'),
-    ledger: join(home, 'ledger.db'),
-    ownerFile: join(home, 'owner'),
-    retention: rulesOf(vars),
-    denv: {
-      server: vars.DENV_SERVER,
-      apiKey: vars.DENV_API_KEY ?? keyIn(join(home, 'denv', 'key')),
-    },
+    blobs: paths.blobs,
+    ledger: paths.ledger,
+    ownerFile: paths.owner,
+    retention: retentionFrom(env),
+    denv: { server: vars.DENV_SERVER, apiKey: vars.DENV_API_KEY ?? readDenvKey(paths) },
     models: modelSettings(vars),
   };
-}
-
-/**
- * The rules of retention alone, for whoever looks at versions without a worker's settings.
- * @throws ConfigError naming the variable
- */
-export const retentionFrom = (env: NodeJS.ProcessEnv): RetentionRules =>
-  rulesOf(parse(Retention, env));
-
-function rulesOf(vars: z.output<typeof Retention>): RetentionRules {
-  const { ROLLOUTS_VERSIONS_DAYS: days, ROLLOUTS_VERSIONS_GB: gb } = vars;
-  return { days, budgetBytes: gb === undefined ? null : gb * 2 ** 30 };
-}
-
-function parse<S extends z.ZodType>(schema: S, env: NodeJS.ProcessEnv): z.output<S> {
-  // An empty variable is one that is not set.
-  const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''));
-  const parsed = schema.safeParse(given);
-  if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
-  throw new ConfigError(`${issue?.path.join('.')}: ${issue?.message}`);
 }
 
 /** Each key goes to the base URL beside it. */
@@ -113,13 +69,4 @@ function modelSettings(vars: z.infer<typeof Environment>): ModelSettings {
     return apiKey === undefined ? [] : [{ provider, baseUrl: baseUrls[provider], apiKey }];
   });
   return { baseUrls, keys: bound };
-}
-
-/** The key file of the embedded server. */
-function keyIn(path: string): string {
-  try {
-    return readFileSync(path, 'utf8').trim();
-  } catch (error) {
-    throw new ConfigError(`DENV_API_KEY is not set, and ${path} cannot be read`, { cause: error });
-  }
 }

@@ -4,7 +4,7 @@ import { createKeepPolicies } from '../../retention/keep-policies';
 import { openWork } from '../../retention/open-work';
 import { holdOf } from '../../retention/rules';
 import type { Hold, RetentionRules } from '../../retention/rules';
-import { factsOf } from '../../retention/facts';
+import { gatherFacts } from '../../retention/facts';
 import type { Rollouts } from './connect';
 import { UserError } from '../errors';
 import { readOpenStatus } from './rollouts';
@@ -69,7 +69,7 @@ async function holdsOf(
   now: Date,
 ): Promise<Map<string, Hold>> {
   const parts = { ledger, work: openWork(temporal), keeps: createKeepPolicies({ blobs, ledger }) };
-  const facts = await factsOf(parts, versions);
+  const facts = await gatherFacts(parts, versions);
   return new Map(facts.map((one) => [one.version.id, holdOf(one, rules, now.getTime())]));
 }
 

@@ -11,7 +11,7 @@ import { openLedger } from '../../stores/sqlite/ledger';
 import { ownerLabel } from '../../rollouts/owner';
 import { readNamespaceId } from '../../temporal/states';
 import { reasonOf, StackDownError, UserError } from '../errors';
-import { embeddedDenvKey } from '../settings';
+import { ensureDenvKey } from '../../rollouts/home';
 import type { Settings } from '../settings';
 import { hasSearchAttributes } from './search-attributes';
 import { readStackState } from '../stack/state';
@@ -113,5 +113,5 @@ export function denvPlace(settings: Settings): DenvPlace {
   if (settings.denvServer && settings.denvApiKey === null) {
     throw new UserError(`DENV_SERVER is ${server}, and its key is needed in DENV_API_KEY`);
   }
-  return { server, apiKey: settings.denvApiKey ?? embeddedDenvKey(settings.paths) };
+  return { server, apiKey: settings.denvApiKey ?? ensureDenvKey(settings.paths) };
 }

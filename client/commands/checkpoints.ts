@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import { ConfigError, retentionFrom } from '../../worker/config';
+import { retentionFrom } from '../../retention/settings';
+import { ConfigError } from '../../rollouts/environment';
 import { checkpointsOf } from '../api/checkpoints';
 import type { KeptCheckpoint } from '../api/checkpoints';
 import { connect } from '../api/connect';

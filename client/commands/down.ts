@@ -3,7 +3,7 @@ import type { Context } from '../context';
 import { UserError } from '../errors';
 import { takeLock } from '../stack/lock';
 import { endProcess, readPidFile, removePidFile } from '../stack/processes';
-import { prepareHome } from '../settings';
+import { prepareHome } from '../../rollouts/home';
 import { removeStackState } from '../stack/state';
 import { endLeftovers, shutDownSandboxes } from '../stack/leftovers';
 import { supervisorPidFile } from '../stack/supervisor';

@@ -1,4 +1,4 @@
-import { counted, planCollection } from '../../worker/collector';
+import { countWords, planCollection } from '../../retention/plan';
 import { createKeepPolicies } from '../../retention/keep-policies';
 import { openWork } from '../../retention/open-work';
 import type { RetentionRules } from '../../retention/rules';
@@ -33,11 +33,11 @@ export async function examineVersions(
   return {
     versions: holds.length,
     bytes,
-    keptBy: counted(holds.map(({ hold }) => hold.kind).filter((kind) => kind !== 'none')),
+    keptBy: countWords(holds.map(({ hold }) => hold.kind).filter((kind) => kind !== 'none')),
     wouldRemove: {
       versions: remove.length,
       bytes: remove.reduce((sum, { version }) => sum + (version.bytes ?? 0), 0),
-      why: counted(remove.map(({ why }) => why)),
+      why: countWords(remove.map(({ why }) => why)),
     },
     budgetBytes: rules.budgetBytes,
     overBytes,

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { execa } from 'execa';
 import { UserError } from '../errors';
-import { prepareHome } from '../settings';
+import { prepareHome } from '../../rollouts/home';
 import type { Settings } from '../settings';
 import { detachedInto } from './log-file';
 import { readStackState } from './state';

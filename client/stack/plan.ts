@@ -1,5 +1,5 @@
 import { UserError } from '../errors';
-import { embeddedDenvKey } from '../settings';
+import { ensureDenvKey } from '../../rollouts/home';
 import type { Settings } from '../settings';
 import { embeddedTrouble } from './embedded';
 import { claimPort } from './ports';
@@ -72,7 +72,7 @@ export async function planDenv(
   if (trouble) throw new UserError(`${trouble.what}\nTo go on, ${trouble.remedy}`);
   const purpose = { what: 'the denv server', flag: '--denv-port' };
   const port = await claimPort(options.denv, purpose, options.orOtherPorts ? say : undefined);
-  const apiKey = settings.denvApiKey ?? embeddedDenvKey(settings.paths);
+  const apiKey = settings.denvApiKey ?? ensureDenvKey(settings.paths);
   const given = (env['DENV_IMAGE_DIRS'] ?? '').split(':').filter((folder) => folder !== '');
   const imageDirs = [settings.paths.images, ...given, ...(options.imageDirs ?? [])];
   return { address: `http://127.0.0.1:${port}`, apiKey, port, imageDirs };

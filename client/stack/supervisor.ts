@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { reasonOf, UserError } from '../errors';
-import { prepareHome } from '../settings';
+import { prepareHome } from '../../rollouts/home';
 import type { Settings } from '../settings';
 import { endLeftovers, shutDownSandboxes } from './leftovers';
 import { takeLock } from './lock';

@@ -8,7 +8,8 @@ import { takeLock } from '../../../client/stack/lock';
 import { claimPort } from '../../../client/stack/ports';
 import { isAlive, processIdOf } from '../../../client/stack/processes';
 import { readStackState, writeStackState } from '../../../client/stack/state';
-import { embeddedDenvKey, settingsFrom } from '../../../client/settings';
+import { settingsFrom } from '../../../client/settings';
+import { ensureDenvKey } from '../../../rollouts/home';
 import { runInProcess } from '../../stores/other-process';
 
 describe('what a stack claims for itself', () => {
@@ -96,10 +97,10 @@ describe('what a stack claims for itself', () => {
   it('makes its key once', () => {
     const { paths } = settingsFrom({ ROLLOUTS_HOME: dir });
 
-    const key = embeddedDenvKey(paths);
+    const key = ensureDenvKey(paths);
 
     expect(key).toMatch(/^dak_[0-9a-f]{48}$/);
-    expect(embeddedDenvKey(paths)).toBe(key);
+    expect(ensureDenvKey(paths)).toBe(key);
   });
 });
 
