@@ -1,6 +1,7 @@
 import { Context } from '@temporalio/activity';
+import type { ExploreNode } from '../contracts/exploration';
 import { RolloutInput } from '../contracts/rollout';
-import type { ExploreNode, RolloutResult, RolloutStatus } from '../contracts/rollout';
+import type { RolloutResult, RolloutStatus } from '../contracts/rollout';
 import { PackedTask } from '../contracts/task';
 import { DenvError } from '../denv/errors';
 import { startOf, toContinuationInput } from '../rollouts/continuation/start';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { BatchReport } from '../contracts/batch';
-import type { ExplorationResult, StrategyChoice } from '../contracts/rollout';
+import type { ExplorationResult, StrategyChoice } from '../contracts/exploration';
 import { startScripted } from '../models/scripted/server';
 import type { ScriptedEndpoint } from '../models/scripted/server';
 import { UserError } from '../client/errors';

@@ -1,4 +1,4 @@
-import type { ExplorationResult } from '../contracts/rollout';
+import type { ExplorationResult } from '../contracts/exploration';
 
 export interface StepValue {
   step: number;

@@ -1,4 +1,5 @@
-import type { Regrade, RolloutInput, RolloutResult } from '../contracts/rollout';
+import type { Regrade } from '../contracts/regrade';
+import type { RolloutInput, RolloutResult } from '../contracts/rollout';
 
 export interface BatchRow {
   batchId: string;

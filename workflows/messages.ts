@@ -1,11 +1,7 @@
 import { defineQuery, defineSignal, defineUpdate } from '@temporalio/workflow';
 import type { BatchProgress } from '../contracts/batch';
-import type {
-  Checkpoint,
-  ExplorationResult,
-  ExploreNode,
-  RolloutStatus,
-} from '../contracts/rollout';
+import type { ExplorationProgress } from '../contracts/exploration';
+import type { Checkpoint, RolloutStatus } from '../contracts/rollout';
 
 /** Stops a rollout: what runs is cancelled, the result recorded as cancelled, the sandbox deleted. */
 export const cancelSignal = defineSignal('cancel');
@@ -31,20 +27,5 @@ export const forkUpdate = defineUpdate<Checkpoint>('fork');
 
 /** Counts of a batch so far. */
 export const progressQuery = defineQuery<BatchProgress>('progress');
-
-/** An exploration so far. */
-export interface ExplorationProgress {
-  exploreId: string;
-  /** The root first, then the continuations as they were started; of a large tree, the last ones. */
-  nodes: ExploreNode[];
-  /** Continuations that are left out of `nodes`. */
-  more: number;
-  running: number;
-  modelCalls: number;
-  tokens: number;
-  costUsd: number;
-  /** Null while it goes on. */
-  ended: ExplorationResult['ended'] | null;
-}
 
 export const explorationQuery = defineQuery<ExplorationProgress>('exploration');

@@ -1,6 +1,7 @@
 import { continueAsNew, isCancellation, log, workflowInfo } from '@temporalio/workflow';
 import type { RegradeFacts, RegradeRecord } from '../activities/regrade';
-import type { RegradeInput, RegradeResult, VerdictResult } from '../contracts/rollout';
+import type { RegradeInput, RegradeResult } from '../contracts/regrade';
+import type { VerdictResult } from '../contracts/rollout';
 import { activitiesFor } from './activity-options';
 import { toTrouble } from './failures';
 import { rewardBy } from './regrade-reward';

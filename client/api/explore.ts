@@ -1,11 +1,12 @@
-import { ExplorationInput } from '../../contracts/rollout';
+import { ExplorationInput } from '../../contracts/exploration';
 import type {
   ExplorationResult,
   ExploreLimits,
   ExploreNode,
-  RolloutInput,
   StrategyChoice,
-} from '../../contracts/rollout';
+  ExplorationProgress,
+} from '../../contracts/exploration';
+import type { RolloutInput } from '../../contracts/rollout';
 import type { ContinuationWay } from '../../contracts/task';
 import { depthOf, maxDepth } from '../../rollouts/continuation/start';
 import { readEntries } from '../../rollouts/trajectory/chain';
@@ -14,7 +15,6 @@ import { missingPrice } from '../../tasks/prices';
 import type { ChosenWay } from '../../rollouts/ways';
 import { explorationId } from '../../workflows/continuation-ids';
 import { explorationQuery } from '../../workflows/messages';
-import type { ExplorationProgress } from '../../workflows/messages';
 import { withChanges } from './changes';
 import type { ModelChanges } from './changes';
 import { NoAnswerError, queryWorkflow } from '../../temporal/states';

@@ -1,6 +1,7 @@
 import { gradersOf } from '../../rollouts/task-facts';
 import { BatchRollouts } from '../../contracts/batch';
-import type { RegradeInput, RolloutInput } from '../../contracts/rollout';
+import type { RegradeInput } from '../../contracts/regrade';
+import type { RolloutInput } from '../../contracts/rollout';
 import { PackedTask } from '../../contracts/task';
 import type { RolloutRow } from '../../stores/ledger';
 import { readDocument } from '../../rollouts/documents';

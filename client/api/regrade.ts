@@ -1,5 +1,5 @@
 import { WorkflowFailedError } from '@temporalio/client';
-import type { RegradeInput, RegradeResult } from '../../contracts/rollout';
+import type { RegradeInput, RegradeResult } from '../../contracts/regrade';
 import { DenvError } from '../../denv/errors';
 import type { Rollouts } from './connect';
 import type { Chosen, RegradePlan } from './regrade-plan';

@@ -1,4 +1,5 @@
-import type { Checkpoint, ExploreNode, RolloutInput } from '../../contracts/rollout';
+import type { ExploreNode } from '../../contracts/exploration';
+import type { Checkpoint, RolloutInput } from '../../contracts/rollout';
 import { PackedTask } from '../../contracts/task';
 import type { ContinuationWay } from '../../contracts/task';
 import { refusedWay, wayOf } from '../../rollouts/ways';

@@ -1,5 +1,5 @@
 import { regradeFactsOf } from '../../activities/regrade';
-import { RegradeInput } from '../../contracts/rollout';
+import { RegradeInput } from '../../contracts/regrade';
 import type { RolloutResult } from '../../contracts/rollout';
 import { PackedTask } from '../../contracts/task';
 import type { RegradeRow } from '../../stores/ledger';

@@ -1,8 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WorkflowFailedError, WorkflowNotFoundError } from '@temporalio/client';
 import { CancelledFailure } from '@temporalio/common';
-import type { ExplorationResult, ExploreNode } from '../../contracts/rollout';
-import type { ExplorationProgress } from '../../workflows/messages';
+import type {
+  ExplorationResult,
+  ExploreNode,
+  ExplorationProgress,
+} from '../../contracts/exploration';
 import type { Rollouts } from '../api/connect';
 import type { Context } from '../context';
 import { awaitExploration, readExplorationProgress } from '../api/explore';

@@ -1,4 +1,4 @@
-import type { ExplorationResult } from '../../contracts/rollout';
+import type { ExplorationResult } from '../../contracts/exploration';
 import { formatReward, tableLines } from './table';
 import { shortId } from './tree';
 

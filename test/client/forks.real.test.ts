@@ -11,7 +11,7 @@ import { settingsFrom } from '../../client/settings';
 import { conversationsOf } from '../../client/training/schema';
 import type { TreeRollout } from '../../client/api/tree';
 import { rolloutsOf } from '../../client/api/tree';
-import { ExplorationResult } from '../../contracts/rollout';
+import { ExplorationResult } from '../../contracts/exploration';
 import { startScripted } from '../../models/scripted/server';
 import type { ScriptedEndpoint } from '../../models/scripted/server';
 

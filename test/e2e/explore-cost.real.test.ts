@@ -1,4 +1,5 @@
-import type { ExplorationInput, ExplorationResult, RolloutInput } from '../../contracts/rollout';
+import type { ExplorationInput, ExplorationResult } from '../../contracts/exploration';
+import type { RolloutInput } from '../../contracts/rollout';
 import { FakeDenv } from '../fakes/fake-denv';
 import { calls, FakeModel } from '../fakes/fake-model';
 import { openTemporal } from '../temporal-env';

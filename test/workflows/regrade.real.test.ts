@@ -1,4 +1,5 @@
-import type { RegradeInput, RolloutResult } from '../../contracts/rollout';
+import type { RegradeInput } from '../../contracts/regrade';
+import type { RolloutResult } from '../../contracts/rollout';
 import { DenvError } from '../../denv/errors';
 import { regrade } from '../../workflows';
 import { FakeDenv, noVerdict, reward } from '../fakes/fake-denv';

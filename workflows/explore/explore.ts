@@ -10,7 +10,8 @@ import {
 } from '@temporalio/workflow';
 import type { RolloutEnd } from '../../activities/support/await-rollouts';
 import type { NodeFacts } from '../../activities/continuations';
-import type { ExplorationInput, ExplorationResult, RolloutInput } from '../../contracts/rollout';
+import type { ExplorationInput, ExplorationResult } from '../../contracts/exploration';
+import type { RolloutInput } from '../../contracts/rollout';
 import { activitiesFor } from '../activity-options';
 import { endOfChild, startRollout, watch } from '../children';
 import type { RolloutChild } from '../children';

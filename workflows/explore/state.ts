@@ -1,7 +1,11 @@
 import type { NodeFacts } from '../../activities/continuations';
-import type { ExplorationInput, ExplorationResult, ExploreNode } from '../../contracts/rollout';
+import type {
+  ExplorationInput,
+  ExplorationResult,
+  ExploreNode,
+  ExplorationProgress,
+} from '../../contracts/exploration';
 import { continuationId } from '../continuation-ids';
-import type { ExplorationProgress } from '../messages';
 
 /** Steps as runs of `from`, `to` and the distance between two: a checkpoint before each step is one run, however many they are. */
 type Runs = [from: number, to: number, by: number][];

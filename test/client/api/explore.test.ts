@@ -1,6 +1,6 @@
 import { startExploration } from '../../../client/api/explore';
 import type { ExploreRequest } from '../../../client/api/explore';
-import type { ExplorationInput } from '../../../contracts/rollout';
+import type { ExplorationInput } from '../../../contracts/exploration';
 import { PackedTask } from '../../../contracts/task';
 import { forkWorld, hudTask, recordRollout } from './fork-world';
 import type { ForkWorld } from './fork-world';

@@ -1,4 +1,5 @@
-import type { ExplorationInput, ExploreNode, RolloutInput } from '../../../contracts/rollout';
+import type { ExplorationInput, ExploreNode } from '../../../contracts/exploration';
+import type { RolloutInput } from '../../../contracts/rollout';
 import { DenvError } from '../../../denv/errors';
 import { explore } from '../../../workflows';
 import { explorationQuery } from '../../../workflows/messages';

@@ -1,4 +1,4 @@
-import type { ExplorationInput } from '../../../contracts/rollout';
+import type { ExplorationInput } from '../../../contracts/exploration';
 import {
   initialState,
   placeOf,

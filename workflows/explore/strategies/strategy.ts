@@ -1,4 +1,4 @@
-import type { ExploreNode, StrategyChoice } from '../../../contracts/rollout';
+import type { ExploreNode, StrategyChoice } from '../../../contracts/exploration';
 
 /** A continuation that a strategy wants: of which rollout, and from before which of its steps. */
 export interface Fork {

@@ -1,4 +1,4 @@
-import type { ExploreNode, StrategyChoice } from '../../../contracts/rollout';
+import type { ExploreNode, StrategyChoice } from '../../../contracts/exploration';
 import { forksOf, rootOf, times } from './strategy';
 import type { Fork, Strategy } from './strategy';
 import { beginning, pointsOf, probesOf } from './uncertain';

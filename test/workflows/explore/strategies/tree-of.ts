@@ -1,4 +1,4 @@
-import type { ExploreNode, StrategyChoice } from '../../../../contracts/rollout';
+import type { ExploreNode, StrategyChoice } from '../../../../contracts/exploration';
 import type { Strategy } from '../../../../workflows/explore/strategies/strategy';
 
 export const choice = (more: Partial<StrategyChoice> = {}): StrategyChoice => ({
