@@ -46,6 +46,12 @@ module.exports = {
       testMatch: ['<rootDir>/test/**/*.test.ts'],
       testPathIgnorePatterns: ['\\.real\\.test\\.ts$'],
     },
-    { ...base, displayName: 'real', testMatch: ['<rootDir>/test/**/*.real.test.ts'] },
+    {
+      ...base,
+      displayName: 'real',
+      testMatch: ['<rootDir>/test/**/*.real.test.ts'],
+      globalSetup: '<rootDir>/test/real-setup.ts',
+      globalTeardown: '<rootDir>/test/real-teardown.ts',
+    },
   ],
 };

@@ -12,7 +12,9 @@ import {
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Connection } from '@temporalio/client';
 import type { WorkflowHandleWithFirstExecutionRunId } from '@temporalio/client';
+import { msToTs } from '@temporalio/common/lib/time';
 import { TestWorkflowEnvironment } from '@temporalio/testing';
 import { DefaultLogger, Runtime, Worker, bundleWorkflowCode } from '@temporalio/worker';
 import type { RolloutInput, RolloutResult } from '../contracts/rollout';
@@ -30,11 +32,12 @@ import { rollout } from '../workflows';
 import { FakeDenv } from './fakes/fake-denv';
 import { FakeModel } from './fakes/fake-model';
 import type { Say } from './fakes/fake-model';
+import { temporalFlags } from './temporal-server';
 
 // Each test starts a worker and runs real workflows.
 jest.setTimeout(60_000);
 
-/** A real dev server, stores in a directory of their own, and workers made for one test at a time. */
+/** A namespace of a real Temporal server, stores in a directory of their own, and workers made for one test at a time. */
 export interface TemporalEnv {
   temporal: TestWorkflowEnvironment;
   blobs: BlobStore;
@@ -76,22 +79,7 @@ export interface RolloutSpec extends Partial<Omit<RolloutInput, 'taskRef'>> {
 export async function openTemporal(settings: { continueAt?: number } = {}): Promise<TemporalEnv> {
   quietRuntime();
   const dir = mkdtempSync(join(tmpdir(), 'rollouts-temporal-'));
-  const extraArgs = [
-    '--dynamic-config-value',
-    'system.enableActivityEagerExecution=true',
-    '--dynamic-config-value',
-    'matching.useNewMatcher=true',
-  ];
-  if (settings.continueAt) {
-    const limit = `limit.historyCount.suggestContinueAsNew=${settings.continueAt}`;
-    extraArgs.push('--dynamic-config-value', limit);
-  }
-  const temporal = await TestWorkflowEnvironment.createLocal({
-    server: {
-      executable: { type: 'existing-path', path: findTemporalCli(settingsFrom(process.env)) },
-      extraArgs,
-    },
-  });
+  const temporal = await connectTemporal(settings);
   const blobs = createDirectoryBlobs(join(dir, 'blobs'));
   const ledger = await openLedger(join(dir, 'ledger.db'));
   const codePath = await workflowBundle();
@@ -143,6 +131,7 @@ export async function openTemporal(settings: { continueAt?: number } = {}): Prom
         });
       const worker = await Worker.create({
         connection: temporal.nativeConnection,
+        namespace: temporal.namespace ?? 'default',
         taskQueue,
         workflowBundle: { codePath },
         activities: createActivities(dependencies),
@@ -166,6 +155,33 @@ export async function openTemporal(settings: { continueAt?: number } = {}): Prom
     },
   };
   return env;
+}
+
+/** A namespace of the server that all test files share, or a server of its own where a test needs other settings. */
+async function connectTemporal(settings: {
+  continueAt?: number;
+}): Promise<TestWorkflowEnvironment> {
+  const address = process.env['TEST_TEMPORAL_ADDRESS'];
+  if (address !== undefined && settings.continueAt === undefined) {
+    const namespace = `test-${randomUUID()}`;
+    // It may still be starting.
+    const connection = await Connection.connect({ address, connectTimeout: '60 seconds' });
+    await connection.workflowService.registerNamespace({
+      namespace,
+      workflowExecutionRetentionPeriod: msToTs('1 day'),
+    });
+    await connection.close();
+    return TestWorkflowEnvironment.createFromExistingServer({ address, namespace });
+  }
+  const extraArgs = [...temporalFlags];
+  if (settings.continueAt !== undefined) {
+    const limit = `limit.historyCount.suggestContinueAsNew=${settings.continueAt}`;
+    extraArgs.push('--dynamic-config-value', limit);
+  }
+  const path = findTemporalCli(settingsFrom(process.env));
+  return TestWorkflowEnvironment.createLocal({
+    server: { executable: { type: 'existing-path', path }, extraArgs },
+  });
 }
 
 function packedTask(task: Partial<Task> = {}) {

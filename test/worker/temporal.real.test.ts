@@ -10,11 +10,13 @@ import type { TemporalEnv } from '../temporal-env';
 
 describe('what a worker asks of Temporal', () => {
   let env: TemporalEnv;
+  let namespace: string;
   let dir: string;
 
   beforeAll(async () => {
     dir = mkdtempSync(join(tmpdir(), 'rollouts-owner-'));
     env = await openTemporal();
+    namespace = env.temporal.namespace ?? 'default';
   });
 
   afterAll(async () => {
@@ -24,8 +26,8 @@ describe('what a worker asks of Temporal', () => {
 
   test('search attributes are registered once, and rollouts can be found by them', async () => {
     const { nativeConnection, client } = env.temporal;
-    expect(await registerSearchAttributes(nativeConnection, 'default')).toBe(true);
-    expect(await registerSearchAttributes(nativeConnection, 'default')).toBe(true);
+    expect(await registerSearchAttributes(nativeConnection, namespace)).toBe(true);
+    expect(await registerSearchAttributes(nativeConnection, namespace)).toBe(true);
 
     await env.run({ agent: 'nop', batchId: 'found', searchAttributes: true });
 
@@ -46,10 +48,10 @@ describe('what a worker asks of Temporal', () => {
     const { workflowService } = env.temporal.nativeConnection;
     const file = join(dir, 'home', 'owner');
 
-    const label = ownerLabel(file, await readNamespaceId(workflowService, 'default'));
+    const label = ownerLabel(file, await readNamespaceId(workflowService, namespace));
 
     expect(label).toMatch(/^own_[0-9a-f]{16}\/[0-9a-f-]{36}$/);
-    expect(label).toBe(ownerLabel(file, await readNamespaceId(workflowService, 'default')));
+    expect(label).toBe(ownerLabel(file, await readNamespaceId(workflowService, namespace)));
     expect(label.split('/')[0]).toBe(readFileSync(file, 'utf8').trim());
   });
 
@@ -60,7 +62,7 @@ describe('what a worker asks of Temporal', () => {
     expect(await states.stateOf(input.rolloutId)).toBe('COMPLETED');
     expect(await states.stateOf('rollout/none')).toBe('GONE');
     const { workflowService } = env.temporal.nativeConnection;
-    const label = ownerLabel(join(dir, 'owner'), await readNamespaceId(workflowService, 'default'));
+    const label = ownerLabel(join(dir, 'owner'), await readNamespaceId(workflowService, namespace));
     expect(isOwnerIn(await states.namespaceId(), label)).toBe(true);
   });
 });
