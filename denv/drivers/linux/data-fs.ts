@@ -1,6 +1,7 @@
 import { mkdirSync, openSync, closeSync, ftruncateSync, readdirSync, statfsSync } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { DenvError } from '../../errors';
 import type { Layout } from '../host/layout';
 import { readOrNull, run } from '../host/processes';
@@ -32,9 +33,14 @@ export async function openDataFs(layout: Layout, loopSizeGb: number): Promise<vo
   }
 }
 
-/** Unmounts what `openDataFs` mounted; the loop device goes with it. */
+/**
+ * Unmounts what `openDataFs` mounted, and waits until its loop device is gone. The kernel detaches that when the last program
+ * closes it, which may be one that looks through all disks, as mkfs and mount do. A program that keeps it open is not waited for.
+ */
 export async function closeDataFs(layout: Layout): Promise<void> {
   if (isMountPoint(layout.fsDir)) await run('umount', [layout.fsDir]);
+  const end = Date.now() + 10_000;
+  while (attachedLoop(layout.imageFile) !== null && Date.now() < end) await sleep(20);
 }
 
 /** Free bytes for data: on the host's disk, or in the loop file where that is less. */
