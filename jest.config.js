@@ -45,11 +45,14 @@ module.exports = {
       displayName: 'unit',
       testMatch: ['<rootDir>/test/**/*.test.ts'],
       testPathIgnorePatterns: ['\\.real\\.test\\.ts$'],
+      testTimeout: 30_000,
     },
     {
       ...base,
       displayName: 'real',
       testMatch: ['<rootDir>/test/**/*.real.test.ts'],
+      // What hangs ends; nothing else comes near, on a busy machine neither.
+      testTimeout: 300_000,
       globalSetup: '<rootDir>/test/real-setup.ts',
       globalTeardown: '<rootDir>/test/real-teardown.ts',
     },

@@ -34,9 +34,6 @@ import { FakeModel } from './fakes/fake-model';
 import type { Say } from './fakes/fake-model';
 import { temporalFlags } from './temporal-server';
 
-// Each test starts a worker and runs real workflows.
-jest.setTimeout(60_000);
-
 /** A namespace of a real Temporal server, stores in a directory of their own, and workers made for one test at a time. */
 export interface TemporalEnv {
   temporal: TestWorkflowEnvironment;

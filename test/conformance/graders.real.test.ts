@@ -3,12 +3,12 @@ import { join, resolve } from 'node:path';
 import type { RolloutResult } from '../../contracts/rollout';
 import { startScripted } from '../../models/scripted/server';
 import type { ScriptedEndpoint } from '../../models/scripted/server';
-import { CrashStack } from '../e2e/crash-stack';
+import { useCrashStack } from '../e2e/use-crash-stack';
 
 /** Every kind of grader on one HUD task in a real sandbox, and token ids kept on the way. */
 
 const ENVS = resolve(__dirname, '../../examples/hud/envs');
-const stack = new CrashStack();
+const stack = useCrashStack();
 let model: ScriptedEndpoint;
 let results: Map<string, RolloutResult>;
 
@@ -65,7 +65,6 @@ const write = (value: number) => ({
 });
 
 beforeAll(async () => {
-  await stack.up();
   model = await startScripted({
     script: {
       entries: [
@@ -102,15 +101,8 @@ beforeAll(async () => {
   const ids = ['weighted', 'any', 'all', 'unread'].map((id) => `rollout/graders/${id}/0`);
   const found = await stack.rollouts.ledger.results(ids);
   results = new Map(found.map((result) => [result.taskId, result]));
-}, 240_000);
-afterAll(async () => {
-  try {
-    await model.close();
-    await stack.close();
-  } finally {
-    stack.remove();
-  }
-}, 120_000);
+});
+afterAll(() => model.close());
 
 const principals = [
   { name: 'hud', principal: 'controller' },

@@ -5,7 +5,7 @@ import type { BatchReport, RolloutSummary } from '../../contracts/batch';
 import { startScripted } from '../../models/scripted/server';
 import type { ScriptedEndpoint } from '../../models/scripted/server';
 import { HUD_PYTHON } from '../denv/hud-process';
-import { CrashStack } from '../e2e/crash-stack';
+import { useCrashStack } from '../e2e/use-crash-stack';
 import { quietHud } from './hud-world';
 
 /** The same rows, going wrong in every way, through HUD's own driver and through `rollouts run`. */
@@ -61,13 +61,12 @@ const cases: Case[] = [
 ];
 
 const ENV = resolve(__dirname, '../../examples/hud/envs/text_env.py');
-const stack = new CrashStack();
+const stack = useCrashStack();
 let model: ScriptedEndpoint;
 let report: BatchReport;
 let theirs: Map<string, { is_error: boolean; reward: number | null; error: string | null }>;
 
 beforeAll(async () => {
-  await stack.up();
   model = await startScripted({
     script: {
       entries: [
@@ -78,16 +77,8 @@ beforeAll(async () => {
       ],
     },
   });
-}, 120_000);
-afterAll(async () => {
-  try {
-    await model.close();
-    await stack.close();
-  } finally {
-    stack.remove();
-  }
-}, 120_000);
-jest.setTimeout(240_000);
+});
+afterAll(() => model.close());
 
 async function ours(): Promise<BatchReport> {
   const folder = join(stack.home, 'failures');

@@ -162,7 +162,7 @@ export class Chaos {
     const { denv } = this.stack.rollouts;
     const ids = results.map(({ rolloutId }) => rolloutId);
     const living = () => this.stack.sandboxes(ids);
-    await until('its sandboxes are gone', 30, async () => (await living()).length === 0).catch(
+    await until('its sandboxes are gone', async () => (await living()).length === 0).catch(
       () => undefined,
     );
     const named = new Set(results.flatMap(versionsOf));

@@ -139,14 +139,14 @@ export class CrashStack {
   /** The same for rollouts by id, with their sandboxes gone. */
   async finishRollouts(ids: string[]): Promise<RolloutResult[]> {
     try {
-      await until(`the end of ${ids.join(', ')}`, 90, async () => {
+      await until(`the end of ${ids.join(', ')}`, async () => {
         await this.openGates(ids);
         return (await this.rollouts.ledger.results(ids)).length === ids.length;
       });
     } catch (error) {
       throw new Error(`${String(error)}\n${this.#logTails()}`, { cause: error });
     }
-    await until(`no sandbox of ${ids.join(', ')}`, 30, async () => {
+    await until(`no sandbox of ${ids.join(', ')}`, async () => {
       return (await this.sandboxes(ids)).length === 0;
     });
     return this.rollouts.ledger.results(ids);
@@ -180,7 +180,7 @@ export class CrashStack {
   /** Until so many effects are in a sandbox: by default the first one of the rollout. */
   async effects(rolloutId: string, count: number, sandboxId?: string): Promise<void> {
     const id = sandboxId ?? sandboxIdOf(`${rolloutId}/1/create`);
-    await until(`${count} effects of ${rolloutId}`, 30, async () => {
+    await until(`${count} effects of ${rolloutId}`, async () => {
       const text = (await this.rollouts.denv.readFile(id, '/workspace/effects')).toString();
       return text.split('\n').filter(Boolean).length === count;
     });
@@ -188,7 +188,7 @@ export class CrashStack {
 
   /** Until an operation of the denv server runs. */
   async running(key: string): Promise<void> {
-    await until(`operation ${key} runs`, 30, async () => {
+    await until(`operation ${key} runs`, async () => {
       return (await this.rollouts.denv.operation(key)).state === 'running';
     });
   }
@@ -196,7 +196,7 @@ export class CrashStack {
   /** Until the verifier of a rollout has begun. */
   async verifying(rolloutId: string): Promise<void> {
     await this.running(`${rolloutId}/1/verify/0`);
-    await until('its folder', 30, async () => {
+    await until('its folder', async () => {
       const folder = join(this.home, 'denv', 'verify');
       return readdirSync(folder).some((name) => existsSync(join(folder, name, 'verdict')));
     });
@@ -204,7 +204,7 @@ export class CrashStack {
 
   /** Until a sandbox of the rollout is being made. */
   async creating(rolloutId: string): Promise<void> {
-    await until(`a sandbox of ${rolloutId} is being made`, 30, async () => {
+    await until(`a sandbox of ${rolloutId} is being made`, async () => {
       return (await this.sandboxes([rolloutId])).some(({ state }) => state === 'creating');
     });
   }
@@ -229,7 +229,7 @@ export class CrashStack {
   async killAndAwait(name: ServiceState['name']): Promise<void> {
     const { restarts } = this.service(name);
     await killed(this.processOf(name));
-    await until(`${name} is up again`, 60, async () => {
+    await until(`${name} is up again`, async () => {
       const now = this.service(name);
       return now.restarts > restarts && now.state === 'ready';
     });

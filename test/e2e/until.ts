@@ -2,17 +2,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { DenvError } from '../../denv/errors';
 
 const pollMs = 30;
+/** What never holds ends a test with its name. No test takes long because of this, and none fails on a machine that is merely busy. */
+const giveUpS = 120;
 
 /** Until it holds. What denv refuses to answer, or cannot yet, does not hold. */
-export async function until(
-  what: string,
-  seconds: number,
-  holds: () => Promise<boolean>,
-): Promise<void> {
-  const end = Date.now() + seconds * 1000;
+export async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
+  const end = Date.now() + giveUpS * 1000;
   for (;;) {
     if (await settled(holds())) return;
-    if (Date.now() > end) throw new Error(`not within ${seconds} s: ${what}`);
+    if (Date.now() > end) throw new Error(`not within ${giveUpS} s: ${what}`);
     await sleep(pollMs);
   }
 }

@@ -25,12 +25,12 @@ describe('what is under way, as Temporal tells it', () => {
     const root = { rolloutId: 'rollout/b/t/0' };
     const handle = await start('explore', 'explore/1', { exploreId: 'explore/1', root });
 
-    await until('it is listed', 30, async () => (await work.explorations()).length === 1);
+    await until('it is listed', async () => (await work.explorations()).length === 1);
     expect(await work.explorations()).toEqual([
       { exploreId: 'explore/1', rootId: 'rollout/b/t/0' },
     ]);
     await handle.terminate();
-    await until('it is not', 30, async () => (await work.explorations()).length === 0);
+    await until('it is not', async () => (await work.explorations()).length === 0);
   });
 
   test('versions that regrades judge', async () => {
@@ -39,7 +39,7 @@ describe('what is under way, as Temporal tells it', () => {
     await start('regrade', 'regrade/b/1', of('ver_1', 'ver_2'));
     await start('regrade', 'regrade/b/2', of('ver_2', 'ver_3'));
 
-    await until('both are listed', 30, async () => (await work.regraded()).size === 3);
+    await until('both are listed', async () => (await work.regraded()).size === 3);
     expect(await work.regraded()).toEqual(new Set(['ver_1', 'ver_2', 'ver_3']));
   });
 
@@ -47,7 +47,7 @@ describe('what is under way, as Temporal tells it', () => {
     await start('explore', 'explore/other', { of: 'another version of this code' });
     const work = openWork(env.temporal.client);
 
-    await until('it is refused', 30, async () => {
+    await until('it is refused', async () => {
       const asked = work.explorations().then(
         () => '',
         (error: unknown) => String(error),

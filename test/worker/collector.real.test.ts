@@ -7,22 +7,12 @@ import type { CollectorParts } from '../../worker/collector';
 import { createKeepPolicies } from '../../retention/keep-policies';
 import { openWork } from '../../retention/open-work';
 import { measureInTurn } from '../../retention/sizes';
-import { CrashStack, rolloutIdOf } from '../e2e/crash-stack';
+import { rolloutIdOf } from '../e2e/crash-stack';
 import { call, done, exec, gatedExec } from '../e2e/crash-tasks';
 import { until } from '../e2e/until';
+import { useCrashStack } from '../e2e/use-crash-stack';
 
-const stack = new CrashStack();
-
-beforeAll(() => stack.up(), 120_000);
-afterAll(async () => {
-  try {
-    await stack.close();
-  } finally {
-    stack.remove();
-  }
-}, 120_000);
-jest.setTimeout(120_000);
-
+const stack = useCrashStack();
 const replies = [exec, exec, done];
 
 /** As the stack's own worker collects, but with these rules and at this moment. */
@@ -149,7 +139,7 @@ describe('the collector on a real stack', () => {
     await stack.finish(batch);
     const rolloutId = rolloutIdOf('large', 'task');
     // Of the last one its sandbox still holds a share, until its files are gone too.
-    await until('each holds what was written before it', 60, async () => {
+    await until('each holds what was written before it', async () => {
       const { versions } = await stack.rollouts.denv.listVersions({ rolloutId, size: true });
       const sizes = versions.map(({ bytes }) => Math.round((bytes ?? 0) / mb));
       return sizes.join(' ') === '0 2 2 2';
@@ -170,9 +160,9 @@ describe('the collector on a real stack', () => {
 
     await stack.killAndAwait('worker');
 
-    await until('its versions are gone', 30, async () => (await there(rolloutId)).length === 0);
+    await until('its versions are gone', async () => (await there(rolloutId)).length === 0);
     const log = join(stack.home, 'logs', 'worker.log');
-    await until('it says so', 30, () =>
+    await until('it says so', () =>
       Promise.resolve(readFileSync(log, 'utf8').includes('removed versions that nothing keeps')),
     );
   });
@@ -188,7 +178,7 @@ async function continued({ rolloutId }: RolloutInput, step: number): Promise<str
 
 async function sandboxOf(rolloutId: string): Promise<string> {
   let id = '';
-  await until(`a sandbox of ${rolloutId}`, 30, async () => {
+  await until(`a sandbox of ${rolloutId}`, async () => {
     const [sandbox] = await stack.sandboxes([rolloutId]);
     id = sandbox?.state === 'running' ? sandbox.id : '';
     return id !== '';

@@ -3,22 +3,11 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { z } from 'zod';
 import { BatchReport } from '../../../contracts/batch';
-import { CrashStack } from '../../e2e/crash-stack';
 import { lastLine, start } from '../../e2e/person';
 import { settled, until } from '../../e2e/until';
+import { useCrashStack } from '../../e2e/use-crash-stack';
 
-const stack = new CrashStack();
-
-beforeAll(() => stack.up(), 120_000);
-afterAll(async () => {
-  try {
-    await stack.close();
-  } finally {
-    stack.remove();
-  }
-}, 120_000);
-jest.setTimeout(120_000);
-
+const stack = useCrashStack();
 const Report = z.object({
   regradeId: z.string().nullable(),
   judged: z.number(),
@@ -213,7 +202,7 @@ describe('verdicts again', () => {
 
       let over = false;
       const ended = regrading.ended.finally(() => (over = true));
-      await until('the end of the regrade', 90, () => {
+      await until('the end of the regrade', () => {
         stack.openVerifiers();
         return Promise.resolve(over);
       });
