@@ -32,6 +32,7 @@ const base = {
       { jsc: { parser: { syntax: 'typescript' }, target: 'es2023' }, module: { type: 'commonjs' } },
     ],
   },
+  setupFilesAfterEnv: ['<rootDir>/test/hang-timeout.ts'],
   // Jest loads CommonJS.
   transformIgnorePatterns: [`/node_modules/(?!(${esModules.join('|')})/)`],
   // It exports itself to `import` alone.
@@ -45,14 +46,11 @@ module.exports = {
       displayName: 'unit',
       testMatch: ['<rootDir>/test/**/*.test.ts'],
       testPathIgnorePatterns: ['\\.real\\.test\\.ts$'],
-      testTimeout: 30_000,
     },
     {
       ...base,
       displayName: 'real',
       testMatch: ['<rootDir>/test/**/*.real.test.ts'],
-      // What hangs ends; nothing else comes near, on a busy machine neither.
-      testTimeout: 300_000,
       globalSetup: '<rootDir>/test/real-setup.ts',
       globalTeardown: '<rootDir>/test/real-teardown.ts',
     },
