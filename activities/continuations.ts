@@ -4,13 +4,13 @@ import { RolloutInput } from '../contracts/rollout';
 import type { RolloutResult, RolloutStatus } from '../contracts/rollout';
 import { PackedTask } from '../contracts/task';
 import { DenvError } from '../denv/errors';
-import { startOf, toContinuationInput } from '../rollouts/continuation/start';
+import { prepareStart, toContinuationInput } from '../rollouts/continuation/start';
 import type { Documents } from '../rollouts/documents';
 import { inputName } from '../rollouts/inputs';
 import { readEntries } from '../rollouts/trajectory/chain';
 import { findPoint, stepsIn } from '../rollouts/trajectory/checkpoints';
 import type { Progress } from '../rollouts/trajectory/checkpoints';
-import { continuationWayOf } from '../rollouts/ways';
+import { chooseContinuationWay } from '../rollouts/ways';
 import { toDeclared } from '../stores/ledger';
 import { nullIfGone } from '../temporal/states';
 import { activity } from './support/heartbeat';
@@ -55,7 +55,7 @@ export function continuationActivities(parts: Parts) {
      */
     declareContinuations: activity(async (input: DeclareInput): Promise<RolloutInput[]> => {
       const packed = await documents.get(PackedTask, input.root.taskRef);
-      const way = continuationWayOf(packed.task);
+      const way = chooseContinuationWay(packed.task);
       const made: RolloutInput[] = [];
       for (const fork of input.forks) {
         const known = await documents.find(RolloutInput, inputName(fork.rolloutId));
@@ -75,7 +75,7 @@ export function continuationActivities(parts: Parts) {
     readNodes: activity(
       async (asked: { taskRef: string; rolloutIds: string[] }): Promise<NodeFacts[]> => {
         const { task } = await documents.get(PackedTask, asked.taskRef);
-        const replays = continuationWayOf(task) === 'replay';
+        const replays = chooseContinuationWay(task) === 'replay';
         const results = await ledger.results(asked.rolloutIds);
         return Promise.all(results.map((result) => readFacts(documents, result, replays)));
       },
@@ -99,7 +99,7 @@ async function makeInput(
     );
   }
   const parent = await documents.find(RolloutInput, inputName(parentRolloutId));
-  const from = await startOf(
+  const from = await prepareStart(
     { documents, findTranscript: (id) => findProgress(parts, id) },
     { parentRolloutId, from: parent?.from, point, way },
   );

@@ -46,7 +46,7 @@ export function verifyAlone({ verifier, grading }: Judged): boolean {
  * Decides how a rollout of this task is continued: from a snapshot, or by replaying its calls.
  * @throws DenvError capability_missing, invalid_request when it cannot be continued that way
  */
-export function continuationWayOf(task: Task): 'snapshot' | 'replay' {
+export function chooseContinuationWay(task: Task): 'snapshot' | 'replay' {
   const { way } = wayOf(task);
   const refused = refusedWay(task, way);
   if (way !== 'memory' && refused === null) return way;

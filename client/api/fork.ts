@@ -1,6 +1,11 @@
 import type { Checkpoint, Continuation, RolloutInput } from '../../contracts/rollout';
 import type { ContinuationWay } from '../../contracts/task';
-import { depthOf, maxDepth, startOf, toContinuationInput } from '../../rollouts/continuation/start';
+import {
+  depthOf,
+  maxDepth,
+  prepareStart,
+  toContinuationInput,
+} from '../../rollouts/continuation/start';
 import { inputName } from '../../rollouts/inputs';
 import type { ChosenWay } from '../../rollouts/ways';
 import { forkId } from '../../workflows/continuation-ids';
@@ -88,7 +93,7 @@ function readStart(
   asked: { standing: Standing; point: Checkpoint; chosen: ChosenWay; request: ForkRequest },
 ): Promise<Continuation> {
   const { standing, point, chosen, request } = asked;
-  return startOf(
+  return prepareStart(
     {
       documents: rollouts.documents,
       findTranscript: (rolloutId) => readStanding(rollouts, rolloutId),

@@ -41,11 +41,11 @@ export async function exportTraining(
   const { links, endOf } = await readTrainingTree(documents, ended);
   const tokens = tokenSegments(links);
   const nodes = links.flatMap((link): TrainingLine[] => [
-    nodeOf(link, tokens.get(link)),
-    ...link.ends.map((row) => leafOf(row, link, tokens)),
+    toNode(link, tokens.get(link)),
+    ...link.ends.map((row) => toLeaf(row, link, tokens)),
   ]);
   const stepless = ended.filter(({ rolloutId }) => endOf.get(rolloutId) === null);
-  const lines = [...nodes, ...stepless.map((row) => leafOf(row, null, tokens))];
+  const lines = [...nodes, ...stepless.map((row) => toLeaf(row, null, tokens))];
   return {
     lines,
     nodes: links.length,
@@ -61,7 +61,7 @@ async function readRows(ledger: Ledger, id: string): Promise<RolloutRow[]> {
   return rowsUnder(row, await ledger.rollouts({ batchId: row.batchId }));
 }
 
-function nodeOf(link: TrainingLink, tokens: TokenSegment[] | undefined): TrainingNode {
+function toNode(link: TrainingLink, tokens: TokenSegment[] | undefined): TrainingNode {
   const value = valueOf(link);
   const reply = link.entries.find((entry) => entry.type === 'reply');
   return {
@@ -73,7 +73,7 @@ function nodeOf(link: TrainingLink, tokens: TokenSegment[] | undefined): Trainin
     visits: link.leaves.length,
     value,
     advantage: value === null ? null : value - (groupMean(link) ?? value),
-    messages: link.entries.flatMap(messageOf),
+    messages: link.entries.flatMap(toMessages),
     ...(tokens ? { tokens } : {}),
   };
 }
@@ -86,7 +86,7 @@ function groupMean({ parent }: TrainingLink): number | null {
   return meanOf((parent?.children ?? []).map(valueOf).filter((value) => value !== null));
 }
 
-function leafOf(
+function toLeaf(
   row: EndedRow,
   end: TrainingLink | null,
   tokens: Map<TrainingLink, TokenSegment[]>,
@@ -121,7 +121,7 @@ function tokenIdsOf(
 }
 
 /** An entry as a message. A restored sandbox is none: for the agent nothing happened. */
-function messageOf(entry: TrajectoryEntry): TrainingMessage[] {
+function toMessages(entry: TrajectoryEntry): TrainingMessage[] {
   switch (entry.type) {
     case 'system':
       return [{ role: 'system', content: entry.text }];

@@ -89,7 +89,7 @@ export interface Conversation {
  * Reads a training file back.
  * @throws ZodError, SyntaxError, or Error when a node or leaf names one that did not come before it
  */
-export function conversationsOf(jsonl: string): Conversation[] {
+export function parseConversations(jsonl: string): Conversation[] {
   const nodes = new Map<string, TrainingNode>();
   const known = (id: string): TrainingNode => {
     const node = nodes.get(id);
@@ -100,7 +100,7 @@ export function conversationsOf(jsonl: string): Conversation[] {
   for (const text of jsonl.split('\n').filter((line) => line !== '')) {
     const line = TrainingLine.parse(JSON.parse(text));
     if ('leaf' in line) {
-      conversations.push(conversationOf(line, known));
+      conversations.push(toConversation(line, known));
       continue;
     }
     if (line.parent !== null) known(line.parent);
@@ -109,7 +109,7 @@ export function conversationsOf(jsonl: string): Conversation[] {
   return conversations;
 }
 
-function conversationOf(leaf: TrainingLeaf, known: (id: string) => TrainingNode): Conversation {
+function toConversation(leaf: TrainingLeaf, known: (id: string) => TrainingNode): Conversation {
   const nodes: TrainingNode[] = [];
   for (let id = leaf.node; id !== null;) {
     const node = known(id);

@@ -39,7 +39,10 @@ export const depthOf = (from: Continuation | undefined): number => from?.depth ?
  * the step, and are compared with the observations that were really made, not with edited ones.
  * @throws RolloutError invalid_request when a call to edit is not there
  */
-export async function startOf(sources: StartSources, request: StartRequest): Promise<Continuation> {
+export async function prepareStart(
+  sources: StartSources,
+  request: StartRequest,
+): Promise<Continuation> {
   const { parentRolloutId, from, point, way, edits = [], message } = request;
   const { documents } = sources;
   const { step, spent } = point;
@@ -105,7 +108,7 @@ export async function findFirstReplayedStep(
 ): Promise<number> {
   if (version === '') return 0;
   const parent = await findFrom(documents, parentRolloutId);
-  for await (const from of lineageOf(documents, parent)) {
+  for await (const from of walkLineage(documents, parent)) {
     if (from.way !== 'replay' && from.version === version) return from.step;
   }
   return 0;
@@ -118,7 +121,7 @@ async function findReplayVersion(
   step: number,
 ): Promise<string> {
   let shared = step;
-  for await (const from of lineageOf(documents, parent)) {
+  for await (const from of walkLineage(documents, parent)) {
     if (from.way !== 'replay' && from.step <= shared) return from.version;
     shared = Math.min(shared, from.step);
   }
@@ -126,7 +129,7 @@ async function findReplayVersion(
 }
 
 /** Where a rollout was forked from, then where that parent was, and so on. */
-async function* lineageOf(
+async function* walkLineage(
   documents: Pick<Documents, 'find'>,
   from: Continuation | undefined,
 ): AsyncGenerator<Continuation> {

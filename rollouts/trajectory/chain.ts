@@ -7,7 +7,7 @@ import type { Documents } from '../documents';
  * head. A link never changes, so trajectories share the links that they begin with. The empty head is the empty trajectory.
  */
 
-export interface Link {
+interface Link {
   ref: string;
   prev: string | null;
   entries: TrajectoryEntry[];

@@ -53,7 +53,7 @@ export function findVersionBefore(entries: TrajectoryEntry[], step: number): str
 }
 
 /** Sums up what the replies and calls before a step used, in their order and rounded after each, as a rollout is charged for them. */
-export function spentBefore(entries: TrajectoryEntry[], step: number): Checkpoint['spent'] {
+function spentBefore(entries: TrajectoryEntry[], step: number): Checkpoint['spent'] {
   const spent = { tokens: 0, costUsd: 0, workedS: 0 };
   for (const entry of entriesBefore(entries, step)) {
     if (entry.type === 'observation') {

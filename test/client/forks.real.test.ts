@@ -8,7 +8,7 @@ import type { RolloutDescription } from '../../client/api/describe';
 import type { RolloutDiff } from '../../client/api/diff';
 import { connectDenv } from '../../client/api/connect';
 import { settingsFrom } from '../../client/settings';
-import { conversationsOf } from '../../client/training/schema';
+import { parseConversations } from '../../client/training/schema';
 import type { TreeRollout } from '../../client/api/tree';
 import { rolloutsOf } from '../../client/api/tree';
 import { ExplorationResult } from '../../contracts/exploration';
@@ -204,7 +204,7 @@ describe('forks on a real stack', () => {
     const { code, err } = await rollouts(['export', parent, '--training', file]);
 
     expect(code).toBe(0);
-    const conversations = conversationsOf(await readFile(file, 'utf8'));
+    const conversations = parseConversations(await readFile(file, 'utf8'));
     expect(err).toContain(`${conversations.length} rollouts in `);
     for (const { leaf, messages } of conversations) {
       const { trajectory } = await json<RolloutDescription>(['show', leaf.leaf]);

@@ -1,5 +1,5 @@
 import { exportTraining } from '../../../client/training/export';
-import { conversationsOf, TrainingLine } from '../../../client/training/schema';
+import { parseConversations, TrainingLine } from '../../../client/training/schema';
 import type { Conversation, TrainingNode } from '../../../client/training/schema';
 import { appendEntries, readEntries } from '../../../rollouts/trajectory/chain';
 import type { TrajectoryEntry } from '../../../contracts/trajectory';
@@ -19,7 +19,7 @@ describe('an export for training', () => {
   async function exported(id: string) {
     const { lines, ...counts } = await exportTraining(world, id);
     const text = lines.map((line) => `${JSON.stringify(TrainingLine.parse(line))}\n`).join('');
-    const conversations = conversationsOf(text);
+    const conversations = parseConversations(text);
     const of = (leaf: string): Conversation => {
       const found = conversations.find((one) => one.leaf.leaf === leaf);
       if (!found) throw new Error(`no leaf ${leaf}`);
@@ -124,8 +124,8 @@ describe('an export for training', () => {
       tokenIds: 'none',
     };
 
-    expect(() => conversationsOf(JSON.stringify(leaf))).toThrow('node b is named before it comes');
-    expect(() => conversationsOf('{"leaf": 1}')).toThrow('Invalid');
+    expect(() => parseConversations(JSON.stringify(leaf))).toThrow('node b is named before it comes');
+    expect(() => parseConversations('{"leaf": 1}')).toThrow('Invalid');
   });
 
   describe('with token ids', () => {

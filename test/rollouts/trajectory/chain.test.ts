@@ -7,7 +7,7 @@ import {
   readEntries,
   readLinks,
 } from '../../../rollouts/trajectory/chain';
-import { spentBefore, stepsIn } from '../../../rollouts/trajectory/checkpoints';
+import { findPoint, stepsIn } from '../../../rollouts/trajectory/checkpoints';
 import { replyEntry } from '../../client/api/fork-world';
 import { MemoryBlobs } from '../../fakes/memory-blobs';
 
@@ -72,15 +72,28 @@ describe('what came before a step', () => {
     ]);
   });
 
-  it('is charged in whole milliseconds, entry by entry, as a rollout charges it', () => {
-    const entries = [
+  it('is charged in whole milliseconds, entry by entry, as a rollout charges it', async () => {
+    const documents = createDocuments(new MemoryBlobs());
+    const trajectory = await appendEntries(documents, '', [
       replyEntry(1, 'ls', { durationS: 0.0004 }),
       observed(1, 0.0004),
       replyEntry(2, 'ls', { durationS: 0.0014 }),
       observed(2),
+    ]);
+    const progress = { trajectory, checkpoints: [], nextStep: 3 };
+
+    const [second, next] = [
+      await findPoint(documents, progress, 2),
+      await findPoint(documents, progress, 3),
     ];
 
-    expect(spentBefore(entries, 2)).toEqual({ tokens: 3, costUsd: 0, workedS: 0 });
-    expect(spentBefore(entries, 3)).toEqual({ tokens: 6, costUsd: 0, workedS: 0.501 });
+    expect(second?.spent).toEqual({ tokens: 3, costUsd: 0, workedS: 0 });
+    expect(next).toEqual({
+      step: 3,
+      version: '',
+      trajectory,
+      spent: { tokens: 6, costUsd: 0, workedS: 0.501 },
+    });
+    expect(await findPoint(documents, progress, 4)).toBeNull();
   });
 });
