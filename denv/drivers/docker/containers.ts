@@ -1,10 +1,13 @@
+import type Docker from 'dockerode';
 import type { ContainerCreateOptions, ContainerInspectInfo } from 'dockerode';
 import { createHash } from 'node:crypto';
-import { realpathSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { PassThrough, Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { DenvError } from '../../errors';
 import type { ImageSource, SandboxLiveness, SandboxSpec } from '../driver';
 import { checkId } from '../host/layout';
-import { readOrNull } from '../host/processes';
 import type { Engine } from './engine';
 
 const sandboxLabel = 'denv.sandbox';
@@ -24,10 +27,16 @@ export interface StartSpec {
 
 export type Containers = ReturnType<typeof createContainers>;
 
-/** The containers of one data directory, each named and labelled by its sandbox: nothing else knows of them. */
+/**
+ * The containers of one data directory, each named and labelled by its sandbox. A file for each sandbox tells whose they are
+ * also while their engine does not answer.
+ */
 export function createContainers(engine: Engine, dataDir: string) {
+  const noteDir = path.join(dataDir, 'sandboxes');
+  mkdirSync(noteDir, { recursive: true, mode: 0o700 });
   const owner = createHash('sha256').update(realpathSync(dataDir)).digest('hex').slice(0, 12);
   const nameOf = (sandboxId: string) => `denv-${owner}-${checkId(sandboxId)}`;
+  const noteOf = (sandboxId: string) => path.join(noteDir, checkId(sandboxId));
 
   /** The engine's own id of an image that it has. Images are never pulled here. */
   async function imageId(image: ImageSource): Promise<string> {
@@ -47,6 +56,7 @@ export function createContainers(engine: Engine, dataDir: string) {
   async function start(spec: StartSpec): Promise<void> {
     const name = nameOf(spec.sandboxId);
     await remove(spec.sandboxId);
+    writeFileSync(noteOf(spec.sandboxId), '', { mode: 0o600 });
     await engine.ask(`container of sandbox ${spec.sandboxId}`, async (docker) => {
       const container = await docker.createContainer(optionsOf(spec, name, labels(spec.sandboxId)));
       await container.start();
@@ -77,6 +87,11 @@ export function createContainers(engine: Engine, dataDir: string) {
 
   /** With the volumes that its image asked for. Resolves when it is gone, whoever began to remove it. */
   async function remove(sandboxId: string): Promise<void> {
+    await removeContainer(sandboxId);
+    rmSync(noteOf(sandboxId), { force: true });
+  }
+
+  async function removeContainer(sandboxId: string): Promise<void> {
     const name = nameOf(sandboxId);
     const gone = engine.find(`removing sandbox ${sandboxId}`, async (docker) => {
       const container = docker.getContainer(name);
@@ -91,23 +106,35 @@ export function createContainers(engine: Engine, dataDir: string) {
     );
   }
 
-  async function list(): Promise<string[]> {
+  /** None where the engine does not answer. */
+  async function listOfEngine(): Promise<string[]> {
     const filters = { label: [`${ownerLabel}=${owner}`] };
-    const found = await engine.ask('sandboxes', (docker) =>
-      docker.listContainers({ all: true, filters }),
-    );
-    return found.flatMap((container) => container.Labels[sandboxLabel] ?? []);
+    try {
+      const found = await engine.ask('sandboxes', (docker) =>
+        docker.listContainers({ all: true, filters }),
+      );
+      return found.flatMap((container) => container.Labels[sandboxLabel] ?? []);
+    } catch (error) {
+      if (error instanceof DenvError && error.code === 'unavailable') return [];
+      throw error;
+    }
+  }
+
+  /** Every sandbox that has a container or had one made for it. */
+  async function list(): Promise<string[]> {
+    return [...new Set([...(await listOfEngine()), ...readdirSync(noteDir)])];
   }
 
   /** The last words of a container, both streams. */
   async function tail(sandboxId: string): Promise<string> {
-    const log = await engine.find(`output of sandbox ${sandboxId}`, (docker) =>
-      docker.getContainer(nameOf(sandboxId)).logs({ stdout: true, stderr: true, tail: 20 }),
-    );
-    return log ? unframed(log).slice(-logTailBytes).trim() : '';
+    const log = await engine.find(`output of sandbox ${sandboxId}`, async (docker) => {
+      const container = docker.getContainer(nameOf(sandboxId));
+      return textOfLog(docker, await container.logs({ stdout: true, stderr: true, tail: 20 }));
+    });
+    return (log ?? '').slice(-logTailBytes).trim();
   }
 
-  return { owner, imageId, start, inspect, state, stop, remove, list, tail };
+  return { owner, imageId, start, inspect, state, stop, remove, list, listOfEngine, tail };
 }
 
 function optionsOf(
@@ -141,16 +168,14 @@ function optionsOf(
 }
 
 function bootedAt(): number {
-  return Number(/^btime (\d+)$/m.exec(readOrNull('/proc/stat') ?? '')?.[1] ?? 0) * 1000;
+  return Number(/^btime (\d+)$/m.exec(readFileSync('/proc/stat', 'utf8'))?.[1] ?? 0) * 1000;
 }
 
-/** A log is frames of a stream number, three zeros, a length and so many bytes. */
-function unframed(log: Buffer): string {
-  const pieces: Buffer[] = [];
-  for (let at = 0; at + 8 <= log.length;) {
-    const end = at + 8 + log.readUInt32BE(at + 4);
-    pieces.push(log.subarray(at + 8, end));
-    at = end;
-  }
-  return Buffer.concat(pieces).toString('utf8');
+/** What a log holds of both streams, in its order: the engine sends it in frames that say whose the bytes are. */
+function textOfLog(docker: Docker, log: Buffer): Promise<string> {
+  const frames = Readable.from([log]);
+  const both = new PassThrough();
+  docker.modem.demuxStream(frames, both, both);
+  frames.on('end', () => both.end());
+  return text(both);
 }

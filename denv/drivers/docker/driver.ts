@@ -4,11 +4,10 @@ import path from 'node:path';
 import { DenvError } from '../../errors';
 import type { SandboxDriver, SandboxSpec } from '../driver';
 import { lacking } from '../no-capabilities';
-import { createHelperClient } from '../host/helper-client';
-import { checkId, layoutOf } from '../host/layout';
+import { HelperClient } from '../host/helper-client';
+import { layoutOf } from '../host/layout';
 import { createContainers } from './containers';
 import { createEngine } from './engine';
-import { createNotes } from './notes';
 import { createPorts } from './ports';
 import { probeEngine } from './probe';
 
@@ -29,23 +28,12 @@ export function createDockerDriver({ dataDir, socketPath }: DockerDriverOptions)
   const layout = layoutOf(ownDir);
   const engine = createEngine(socketPath);
   const containers = createContainers(engine, ownDir);
-  const notes = createNotes(path.join(ownDir, 'sandboxes'));
   // Its own helper: one that another driver shuts down would take these connections along.
-  const helper = createHelperClient(layout, [0], () => Promise.resolve());
+  const helper = new HelperClient(layout, [0], () => Promise.resolve());
   const ports = createPorts(containers, helper);
 
-  /** None where the engine does not answer. */
-  async function ofEngine(): Promise<string[]> {
-    try {
-      return await containers.list();
-    } catch (error) {
-      if (error instanceof DenvError && error.code === 'unavailable') return [];
-      throw error;
-    }
-  }
-
   async function shutdown(): Promise<void> {
-    for (const id of await ofEngine()) await containers.stop(id);
+    for (const id of await containers.listOfEngine()) await containers.stop(id);
     await helper.quit();
     await rm(layout.runtimeDir, { recursive: true, force: true });
   }
@@ -53,7 +41,6 @@ export function createDockerDriver({ dataDir, socketPath }: DockerDriverOptions)
   async function create({ sandboxId, from, caps, main }: SandboxSpec): Promise<void> {
     if (from.kind === 'version') throw missing('versions');
     ports.forget(sandboxId);
-    notes.add(checkId(sandboxId));
     const imageId = from.base.replace(/^docker:/, '');
     await containers.start({ sandboxId, imageId, argv: null, env: {}, caps, ...main });
   }
@@ -81,9 +68,8 @@ export function createDockerDriver({ dataDir, socketPath }: DockerDriverOptions)
     async remove(sandboxId) {
       ports.forget(sandboxId);
       await containers.remove(sandboxId);
-      notes.remove(sandboxId);
     },
-    list: async () => [...new Set([...(await ofEngine()), ...notes.list()])],
+    list: containers.list,
     connect: ports.connect,
     hasVersion: () => Promise.resolve(false),
     removeVersion: () => Promise.resolve(),

@@ -2,7 +2,8 @@ import type { Socket } from 'node:net';
 import { DenvError } from '../../errors';
 import type { HelperClient, NamespaceOf } from '../host/helper-client';
 import { HelperError } from '../host/helper-socket';
-import { readOrNull, startTimeOf } from '../host/processes';
+import { readIfThere } from '../host/files';
+import { readStartTime } from '../host/processes';
 import type { Containers } from './containers';
 
 /** Connections into containers, made by the host helper inside their network namespace: a port on their own loopback does. */
@@ -12,10 +13,10 @@ export function createPorts(containers: Containers, helper: HelperClient) {
   /** The main process of a sandbox's container. @throws DenvError sandbox_stopped, capability_missing */
   async function processOf(sandboxId: string, what: string): Promise<NamespaceOf> {
     const before = known.get(sandboxId);
-    if (before && startTimeOf(before.pid) === before.start) return before;
+    if (before && readStartTime(before.pid) === before.start) return before;
     const found = await containers.inspect(sandboxId);
     const pid = found?.State.Running ? found.State.Pid : 0;
-    const start = pid > 0 ? startTimeOf(pid) : null;
+    const start = pid > 0 ? readStartTime(pid) : null;
     if (!found || pid === 0) {
       const tail = found ? await containers.tail(sandboxId) : '';
       const how = found ? `its process ended with exit code ${found.State.ExitCode}` : 'it is gone';
@@ -53,4 +54,4 @@ export function createPorts(containers: Containers, helper: HelperClient) {
 
 /** An engine in another pid namespace or machine names pids that are somebody else's here. */
 const isOfContainer = (pid: number, containerId: string): boolean =>
-  (readOrNull(`/proc/${pid}/cgroup`) ?? '').includes(containerId);
+  (readIfThere(`/proc/${pid}/cgroup`) ?? '').includes(containerId);

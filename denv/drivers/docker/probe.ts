@@ -1,10 +1,10 @@
 import { Readable } from 'node:stream';
 import { buffer, text } from 'node:stream/consumers';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { pack } from 'tar-stream';
 import type { Target } from '../../../contracts/denv';
 import { bareTarget } from '../no-capabilities';
-import { findPython } from '../host/helper-client';
-import { sleep } from '../host/processes';
+import { findPython } from '../host/programs';
 import type { Containers } from './containers';
 import type { Engine } from './engine';
 import type { createPorts } from './ports';
