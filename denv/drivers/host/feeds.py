@@ -48,7 +48,10 @@ async def discard(sock):
 
 async def feed(directory):
     """Gives an exec its finite input, then the end of it: conmon closes stdin when the attached client has no more."""
-    sock = await attach(directory)
+    try:
+        sock = await attach(directory)
+    except OSError:
+        return abandon(directory)
     if sock is None:
         return
     discarding = asyncio.create_task(discard(sock))
@@ -91,7 +94,7 @@ def mark(path, text):
 
 
 def start(directory):
-    # Begun by a helper that died, it cannot be gone on with: what is missing of the input is not known.
+    # What a helper that died had begun cannot be continued: nobody knows how much of the input arrived.
     if directory in running or os.path.exists(directory + "/feeding"):
         return
     task = asyncio.create_task(feed(directory))

@@ -41,12 +41,17 @@ def start_time(pid):
         return file.read().rpartition(")")[2].split()[19]
 
 
+def open_namespace(pid):
+    """Its network namespace. As root, EACCES too means that it ended meanwhile."""
+    try:
+        return os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        raise Refused("gone", f"process {pid} is gone")
+
+
 def socket_inside(pid, start, family):
     """A socket in the network namespace of one process, which must still be the one that was meant."""
-    try:
-        fd = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        raise Refused("gone", f"process {pid} is gone")
+    fd = open_namespace(pid)
     try:
         if start_time(pid) != start:
             raise Refused("gone", f"process {pid} is another one now")
@@ -56,8 +61,8 @@ def socket_inside(pid, start, family):
         finally:
             if libc.setns(host_namespace, CLONE_NEWNET):
                 os._exit(70)  # Going on in a sandbox's namespace would be worse than dying.
-    except OSError as error:
-        raise Refused("gone", str(error))
+    except (FileNotFoundError, ProcessLookupError):
+        raise Refused("gone", f"process {pid} is gone")
     finally:
         os.close(fd)
 

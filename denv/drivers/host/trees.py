@@ -18,6 +18,8 @@ SUBVOL_INFO_SIZE = 504
 SUBVOL_INFO_CTRANSID = 344
 READ_ONLY = 2
 FREEZE_LIMIT_S = 20
+# The last two are what /proc and cgroupfs answer when a process or cgroup ends after its file was opened.
+ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.ESRCH, errno.ENODEV}
 
 places = {}
 placing = threading.Lock()
@@ -78,13 +80,19 @@ def set_read_only(path):
         os.close(fd)
 
 
+def unless_absent(error):
+    """Raises an error that does not say that something is not there: it says nothing about it."""
+    if error.errno not in ABSENT:
+        raise error
+
+
 def read(path):
+    """The text of a file; empty when it is not there, or when what it tells of has ended."""
     try:
         with open(path) as file:
             return file.read()
-    except FileNotFoundError:
-        return ""
-    except OSError:
+    except OSError as error:
+        unless_absent(error)
         return ""
 
 
@@ -97,6 +105,7 @@ def put(path, text):
 
 
 def standing_still(cgroup):
+    """Frozen, or without a process, or gone."""
     events = read(cgroup + "/cgroup.events")
     return "frozen 1" in events or "populated 0" in events or events == ""
 
@@ -112,7 +121,8 @@ def wait_until(condition, what):
 def freeze(cgroup):
     """A parent reports itself frozen before its children are, so every descendant is asked."""
     put(cgroup + "/cgroup.freeze", "1")
-    wait_until(lambda: all(standing_still(d) for d, _, _ in os.walk(cgroup)), f"freezing {cgroup}")
+    below = lambda: os.walk(cgroup, onerror=unless_absent)
+    wait_until(lambda: all(standing_still(d) for d, _, _ in below()), f"freezing {cgroup}")
 
 
 def flush_tree(tree):
@@ -173,8 +183,8 @@ def snapshot_frozen(fd, source, target, read_only, cgroup, kill):
     finally:
         try:
             put(cgroup + "/cgroup.freeze", "0")
-        except FileNotFoundError:
-            pass
+        except OSError as error:
+            unless_absent(error)
     if killed:
         wait_until(lambda: "populated 1" not in read(cgroup + "/cgroup.events"), f"killing {cgroup}")
 

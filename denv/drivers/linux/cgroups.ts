@@ -1,14 +1,9 @@
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmdirSync,
-  writeFileSync,
-} from 'node:fs';
+import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { errnoOf } from '../../errno';
 import { DenvError } from '../../errors';
-import { readOrNull, sleep } from '../host/processes';
+import { isAbsence, isThere, listDirectories, readIfThere } from '../host/files';
 
 /**
  * Cgroups by name relative to the root of every hierarchy: one tree on a pure v2 host, one for each controller and an almost
@@ -52,9 +47,9 @@ export function createCgroups(): Cgroups {
   const withController = (controller: string) =>
     host().all.find((hierarchy) => hierarchy.controllers.includes(controller)) ?? host().unified;
   const directory = (name: string) => path.join(host().unified.dir, name);
-  const exists = (name: string) => host().all.some(({ dir }) => existsSync(path.join(dir, name)));
+  const exists = (name: string) => host().all.some(({ dir }) => isThere(path.join(dir, name)));
   const isPopulated = (name: string) =>
-    (readOrNull(path.join(directory(name), 'cgroup.events')) ?? '').includes('populated 1');
+    (readIfThere(path.join(directory(name), 'cgroup.events')) ?? '').includes('populated 1');
 
   return {
     directory,
@@ -62,7 +57,7 @@ export function createCgroups(): Cgroups {
     makeChild(name, child) {
       for (const { dir, v2, controllers } of host().all) {
         const parent = path.join(dir, name);
-        if (!existsSync(parent)) continue;
+        if (!isThere(parent)) continue;
         mkdirSync(path.join(parent, child), { recursive: true });
         // A v1 cpuset starts empty, and joining an empty one fails with "no space left on device".
         if (!v2 && controllers.includes('cpuset')) {
@@ -76,7 +71,7 @@ export function createCgroups(): Cgroups {
       for (const { dir } of host().all) mkdirSync(path.join(dir, name), { recursive: true });
     },
     children(name) {
-      return [...new Set(host().all.flatMap(({ dir }) => directories(path.join(dir, name))))];
+      return [...new Set(host().all.flatMap(({ dir }) => listDirectories(path.join(dir, name))))];
     },
     isPopulated,
     async kill(name) {
@@ -86,8 +81,8 @@ export function createCgroups(): Cgroups {
         try {
           writeFileSync(file, '1');
         } catch (error) {
-          if (existsSync(file)) throw error;
-          return;
+          if (isAbsence(error)) return;
+          throw error;
         }
         for (let wait = 0; wait < 20 && isPopulated(name); wait += 1) await sleep(1);
         if (Date.now() > deadline) {
@@ -98,7 +93,7 @@ export function createCgroups(): Cgroups {
     thaw(name) {
       for (const dir of [directory(name), ...descendants(directory(name))]) {
         const file = path.join(dir, 'cgroup.freeze');
-        if (readOrNull(file)?.trim() === '1') writeFileSync(file, '0');
+        if (readIfThere(file)?.trim() === '1') writeFileSync(file, '0');
       }
     },
     async remove(name) {
@@ -107,7 +102,7 @@ export function createCgroups(): Cgroups {
     removeIfEmpty(name) {
       for (const { dir } of host().all) {
         const at = path.join(dir, name);
-        if (existsSync(at) && directories(at).length === 0) rmdirSync(at);
+        if (isThere(at) && listDirectories(at).length === 0) rmdirSync(at);
       }
     },
     oomKills(name) {
@@ -123,7 +118,7 @@ export function createCgroups(): Cgroups {
       const read = (controller: string, v1: string, v2: string) => {
         const hierarchy = withController(controller);
         const file = path.join(hierarchy.dir, name, hierarchy.v2 ? v2 : v1);
-        return readOrNull(file)?.trim() ?? null;
+        return readIfThere(file)?.trim() ?? null;
       };
       return {
         memory: read('memory', 'memory.limit_in_bytes', 'memory.max'),
@@ -153,47 +148,36 @@ function hierarchies(): Hierarchy[] {
     if (!dir || (type !== 'cgroup' && type !== 'cgroup2')) continue;
     const v2 = type === 'cgroup2';
     const controllers = v2
-      ? (readOrNull(path.join(dir, 'cgroup.controllers')) ?? '').trim().split(' ')
+      ? (readIfThere(path.join(dir, 'cgroup.controllers')) ?? '').trim().split(' ')
       : (options ?? '').split(',');
     found.push({ dir, v2, controllers });
   }
   return found;
 }
 
-function directories(dir: string): string[] {
-  try {
-    return readdirSync(dir, { withFileTypes: true })
-      .filter((entry) => entry.isDirectory())
-      .map((entry) => entry.name);
-  } catch {
-    return [];
-  }
-}
-
 function descendants(dir: string): string[] {
-  return directories(dir).flatMap((name) => {
+  return listDirectories(dir).flatMap((name) => {
     const child = path.join(dir, name);
     return [child, ...descendants(child)];
   });
 }
 
 function countOf(file: string, key: string): number {
-  const line = (readOrNull(file) ?? '').split('\n').find((text) => text.startsWith(`${key} `));
+  const line = (readIfThere(file) ?? '').split('\n').find((text) => text.startsWith(`${key} `));
   return line ? Number(line.slice(key.length + 1)) : 0;
 }
 
 /** Deepest first. A process that was just killed may still be leaving, so a busy cgroup is tried again for a while. */
 async function removeTree(dir: string): Promise<void> {
-  for (const name of directories(dir)) await removeTree(path.join(dir, name));
+  for (const name of listDirectories(dir)) await removeTree(path.join(dir, name));
   const deadline = Date.now() + emptyLimitMs;
   for (;;) {
     try {
       rmdirSync(dir);
       return;
     } catch (error) {
-      const code = (error as NodeJS.ErrnoException).code;
-      if (code === 'ENOENT') return;
-      if (code !== 'EBUSY' || Date.now() > deadline) throw error;
+      if (isAbsence(error)) return;
+      if (errnoOf(error) !== 'EBUSY' || Date.now() > deadline) throw error;
       await sleep(2);
     }
   }

@@ -1,11 +1,12 @@
 import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { DenvError } from '../../errors';
 import type { ContainerResult, ContainerSpec } from '../driver';
 import { requireSpace } from './data-fs';
+import { isThere } from '../host/files';
 import { checkId } from '../host/layout';
 import { containerConfig } from './oci';
 import { forgetContainer, runcArgs, runcError } from './runc';
@@ -24,7 +25,7 @@ export function createContainers({ layout, helper, cgroups, nodePath }: HostPart
     const id = spec.containerId;
     const begin = performance.now();
     requireSpace(layout);
-    if (existsSync(treeOf(id)) || cgroups.exists(cgroupOf(id))) await remove(id);
+    if (isThere(treeOf(id)) || cgroups.exists(cgroupOf(id))) await remove(id);
     mkdirSync(bundleOf(id), { recursive: true, mode: 0o700 });
     try {
       const where = { rootfs: treeOf(id), cgroup: cgroupOf(id), nodePath };

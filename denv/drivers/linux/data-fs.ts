@@ -1,10 +1,19 @@
-import { mkdirSync, openSync, closeSync, ftruncateSync, readdirSync, statfsSync } from 'node:fs';
+import {
+  closeSync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  statfsSync,
+} from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DenvError } from '../../errors';
 import type { Layout } from '../host/layout';
-import { readOrNull, run } from '../host/processes';
+import { readIfThere } from '../host/files';
+import { runCommand } from '../host/programs';
 
 const btrfsMagic = 0x9123683e;
 const gib = 1024 ** 3;
@@ -24,9 +33,16 @@ export async function openDataFs(layout: Layout, loopSizeGb: number): Promise<vo
     // No set-id bits and no devices in any tree, whatever an image or archive holds; no atime writes that undo sharing.
     const options = 'noatime,nosuid,nodev,discard=async';
     const device = attachedLoop(layout.imageFile);
-    if (device) await run('mount', ['-t', 'btrfs', '-o', options, device, layout.fsDir]);
+    if (device) await runCommand('mount', ['-t', 'btrfs', '-o', options, device, layout.fsDir]);
     else
-      await run('mount', ['-t', 'btrfs', '-o', `loop,${options}`, layout.imageFile, layout.fsDir]);
+      await runCommand('mount', [
+        '-t',
+        'btrfs',
+        '-o',
+        `loop,${options}`,
+        layout.imageFile,
+        layout.fsDir,
+      ]);
   }
   for (const dir of [layout.bases, layout.sandboxes, layout.versions, layout.containers]) {
     mkdirSync(dir, { recursive: true, mode: 0o700 });
@@ -38,7 +54,7 @@ export async function openDataFs(layout: Layout, loopSizeGb: number): Promise<vo
  * closes it, which may be one that looks through all disks, as mkfs and mount do. A program that keeps it open is not waited for.
  */
 export async function closeDataFs(layout: Layout): Promise<void> {
-  if (isMountPoint(layout.fsDir)) await run('umount', [layout.fsDir]);
+  if (isMountPoint(layout.fsDir)) await runCommand('umount', [layout.fsDir]);
   const end = Date.now() + 10_000;
   while (attachedLoop(layout.imageFile) !== null && Date.now() < end) await sleep(20);
 }
@@ -73,14 +89,14 @@ async function makeImage(layout: Layout, loopSizeGb: number): Promise<void> {
   } finally {
     closeSync(file);
   }
-  await run('mkfs.btrfs', ['-q', '-d', 'single', '-m', 'single', half]);
+  await runCommand('mkfs.btrfs', ['-q', '-d', 'single', '-m', 'single', half]);
   await rename(half, layout.imageFile);
 }
 
 const isBtrfs = (dir: string): boolean => statfsSync(dir).type === btrfsMagic;
 
 function isMountPoint(dir: string): boolean {
-  const mounts = readOrNull('/proc/self/mountinfo') ?? '';
+  const mounts = readFileSync('/proc/self/mountinfo', 'utf8');
   return mounts.split('\n').some((line) => unescapeMount(line.split(' ')[4] ?? '') === dir);
 }
 
@@ -91,7 +107,7 @@ const unescapeMount = (text: string): string =>
 /** A loop device that has the file already, from a process that died before it mounted, or from another mount namespace. */
 function attachedLoop(imageFile: string): string | null {
   for (const name of readdirSync('/sys/block')) {
-    const backing = readOrNull(`/sys/block/${name}/loop/backing_file`)?.trimEnd();
+    const backing = readIfThere(`/sys/block/${name}/loop/backing_file`)?.trimEnd();
     if (backing === imageFile) return `/dev/${name}`;
   }
   return null;

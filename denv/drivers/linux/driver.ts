@@ -10,12 +10,14 @@ import type { Cgroups } from './cgroups';
 import { createContainers } from './containers';
 import { closeDataFs, freeBytes, openDataFs } from './data-fs';
 import { createExecs } from './exec/start';
-import { createHelperClient, findPython } from '../host/helper-client';
+import { readIfThere } from '../host/files';
+import { HelperClient } from '../host/helper-client';
 import { layoutOf } from '../host/layout';
 import type { Layout } from '../host/layout';
 import { createPorts } from './ports';
 import { probeHost } from './probe';
-import { bootId, findProgram, readOrNull } from '../host/processes';
+import { readBootId } from '../host/processes';
+import { findProgram, findPython } from '../host/programs';
 import { createRecords } from './records';
 import { createSandboxes } from './sandboxes';
 import { diffTrees, exclusiveBytes } from './tree-diff';
@@ -43,7 +45,7 @@ export function createLinuxDriver(options: LinuxDriverOptions): SandboxDriver {
   const nodePath = options.nodePath ?? process.execPath;
   const records = createRecords(layout);
   const cgroups = createCgroups();
-  const helper = createHelperClient(layout, callerUids(), () => ports.republish());
+  const helper = new HelperClient(layout, callerUids(), () => ports.republish());
   const ports = createPorts({ helper, records });
   const parts = { layout, helper, records, nodePath, cgroups };
   const sandboxes = createSandboxes(parts);
@@ -136,10 +138,10 @@ function requirePrograms(): void {
 /** After a reboot the runtime directory may still be there, on hosts where /run is on disk; nothing in it holds then. */
 async function freshRuntimeDir(layout: Layout): Promise<void> {
   const stamp = path.join(layout.runtimeDir, 'boot-id');
-  if (readOrNull(stamp) === bootId()) return;
+  if (readIfThere(stamp) === readBootId()) return;
   await rm(layout.runtimeDir, { recursive: true, force: true });
   mkdirSync(layout.runcRoot, { recursive: true, mode: 0o700 });
-  writeFileSync(stamp, bootId(), { mode: 0o600 });
+  writeFileSync(stamp, readBootId(), { mode: 0o600 });
 }
 
 /** Who may use published ports: root, who runs the server, and who called it through sudo. */

@@ -1,16 +1,9 @@
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { mkdirSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ImageSource } from '../driver';
 import type { Layout } from '../host/layout';
-import { isAlive, readOrNull } from '../host/processes';
+import { isThere, readIfThere } from '../host/files';
+import { isAlive } from '../host/processes';
 import type { ProcessIdentity } from '../host/processes';
 
 /** What a new process must know of a sandbox beyond its tree and cgroup. */
@@ -34,7 +27,7 @@ export function createRecords(layout: Layout) {
   }
 
   function read(id: string): SandboxRecord | null {
-    const text = readOrNull(file(id, 'record.json'));
+    const text = readIfThere(file(id, 'record.json'));
     return text === null ? null : (JSON.parse(text) as SandboxRecord);
   }
 
@@ -47,7 +40,7 @@ export function createRecords(layout: Layout) {
     },
     write,
     read,
-    list: (): string[] => (existsSync(layout.records) ? readdirSync(layout.records) : []),
+    list: (): string[] => (isThere(layout.records) ? readdirSync(layout.records) : []),
     /** The record, if the sandbox's first process lives. */
     running(id: string): (SandboxRecord & { init: ProcessIdentity }) | null {
       const record = read(id);
@@ -55,19 +48,19 @@ export function createRecords(layout: Layout) {
     },
     /** Says that what ends from now on was ended by us. */
     markStopped: (id: string) => {
-      if (existsSync(dirOf(id))) writeFileSync(file(id, 'stopped'), '');
+      if (isThere(dirOf(id))) writeFileSync(file(id, 'stopped'), '');
     },
     unmarkStopped: (id: string) => rmSync(file(id, 'stopped'), { force: true }),
     stoppedAtMs: (id: string): number | null =>
       statSync(file(id, 'stopped'), { throwIfNoEntry: false })?.mtimeMs ?? null,
     /** Keeps the count of an exec's cgroup, which is about to go. */
     keepOomKills(id: string, cgroup: string, kills: number): void {
-      if (kills > 0 && existsSync(dirOf(id))) writeFileSync(file(id, `oom/${cgroup}`), `${kills}`);
+      if (kills > 0 && isThere(dirOf(id))) writeFileSync(file(id, `oom/${cgroup}`), `${kills}`);
     },
     /** Keeps one count for all, as the sandbox's own cgroup is about to go. */
     keepAllOomKills(id: string, kills: number): void {
       const dir = file(id, 'oom');
-      if (!existsSync(dir)) return;
+      if (!isThere(dir)) return;
       const parts = readdirSync(dir);
       writeFileSync(path.join(dir, 'sandbox'), `${kills}`);
       for (const part of parts) if (part !== 'sandbox') rmSync(path.join(dir, part));
@@ -75,10 +68,10 @@ export function createRecords(layout: Layout) {
     /** Sum of the kept counts of cgroups that are gone. */
     keptOomKills(id: string, stillThere: string[]): number {
       const dir = file(id, 'oom');
-      const kept = existsSync(dir) ? readdirSync(dir) : [];
+      const kept = isThere(dir) ? readdirSync(dir) : [];
       return kept
         .filter((cgroup) => !stillThere.includes(cgroup))
-        .reduce((sum, cgroup) => sum + Number(readOrNull(path.join(dir, cgroup)) ?? 0), 0);
+        .reduce((sum, cgroup) => sum + Number(readIfThere(path.join(dir, cgroup)) ?? 0), 0);
     },
   };
 }

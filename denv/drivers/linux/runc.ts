@@ -3,7 +3,7 @@ import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import { DenvError } from '../../errors';
 import type { Layout } from '../host/layout';
-import { readOrNull } from '../host/processes';
+import { readIfThere } from '../host/files';
 
 /** Options of every runc call: its state is in the runtime directory, its errors go to a file as JSON lines. */
 export const runcArgs = (layout: Layout, log: string): string[] => [
@@ -17,7 +17,7 @@ export const runcArgs = (layout: Layout, log: string): string[] => [
 
 /** The last error that runc wrote to its log. */
 export function runcError(log: string): string | null {
-  const lines = (readOrNull(log) ?? '').split('\n').filter((line) => line !== '');
+  const lines = (readIfThere(log) ?? '').split('\n').filter((line) => line !== '');
   for (const line of lines.reverse()) {
     const entry = JSON.parse(line) as { level?: string; msg?: string };
     if (entry.level === 'error' || entry.level === 'fatal') return entry.msg ?? null;
@@ -44,7 +44,7 @@ export async function startDetached(
     child.on('error', reject);
     child.on('exit', resolve);
   });
-  const pid = Number(readOrNull(pidFile));
+  const pid = Number(readIfThere(pidFile));
   if (code === 0 && pid > 0) return pid;
   throw new DenvError('internal', `runc could not start ${container.id}: ${runcError(log)}`);
 }

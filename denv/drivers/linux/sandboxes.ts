@@ -1,15 +1,16 @@
-import { existsSync, readdirSync, writeFileSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import { DenvError } from '../../errors';
 import type { SandboxLiveness, SandboxSpec } from '../driver';
 import type { Cgroups } from './cgroups';
 import { requireSpace } from './data-fs';
+import { isThere } from '../host/files';
 import type { HelperClient } from '../host/helper-client';
 import { checkId } from '../host/layout';
 import type { Layout } from '../host/layout';
 import { sandboxConfig } from './oci';
-import { bootId, identify } from '../host/processes';
+import { identify, readBootId } from '../host/processes';
 import type { Records } from './records';
 import { forgetContainer, startDetached } from './runc';
 
@@ -31,7 +32,7 @@ export function createSandboxes({ layout, helper, cgroups, records, nodePath }: 
       from.kind === 'base'
         ? path.join(layout.bases, checkId(from.base))
         : path.join(layout.versions, checkId(from.versionId));
-    if (existsSync(source)) return source;
+    if (isThere(source)) return source;
     if (from.kind === 'base') throw new DenvError('internal', `no base ${from.base}`);
     throw new DenvError('version_not_found', `no version ${from.versionId}`);
   }
@@ -59,15 +60,15 @@ export function createSandboxes({ layout, helper, cgroups, records, nodePath }: 
 
   function exists(id: string): boolean {
     const places = [treeOf(id), records.dirOf(id), path.join(layout.runcRoot, id)];
-    return places.some((place) => existsSync(place)) || cgroups.exists(cgroupOf(id));
+    return places.some((place) => isThere(place)) || cgroups.exists(cgroupOf(id));
   }
 
   function state(id: string): SandboxLiveness {
-    if (!existsSync(treeOf(id))) return { state: 'absent' };
+    if (!isThere(treeOf(id))) return { state: 'absent' };
     const oomKills = oomKillsOf(id);
     if (records.running(id)) return { state: 'running', oomKills };
     const init = records.read(id)?.init;
-    return { state: 'stopped', oomKills, hostRestart: !!init && init.bootId !== bootId() };
+    return { state: 'stopped', oomKills, hostRestart: !!init && init.bootId !== readBootId() };
   }
 
   function oomKillsOf(id: string): number {
@@ -103,7 +104,7 @@ export function createSandboxes({ layout, helper, cgroups, records, nodePath }: 
 
   /** Every id that something on this host still belongs to. */
   function list(): string[] {
-    const runc = existsSync(layout.runcRoot) ? readdirSync(layout.runcRoot) : [];
+    const runc = isThere(layout.runcRoot) ? readdirSync(layout.runcRoot) : [];
     const found = [
       ...readdirSync(layout.sandboxes),
       ...records.list(),

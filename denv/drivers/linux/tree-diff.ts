@@ -3,8 +3,7 @@ import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { DenvError } from '../../errors';
 import type { TreeDiff } from '../driver';
-import { findPython } from '../host/helper-client';
-import { run } from '../host/processes';
+import { findPython, runCommand } from '../host/programs';
 
 const script = path.join(__dirname, 'treediff.py');
 const limitS = 120;
@@ -56,7 +55,7 @@ export function exclusiveBytes(tree: string): Promise<number | null> {
 
 async function measure(tree: string): Promise<number | null> {
   try {
-    const lines = (await run('btrfs', ['filesystem', 'du', '-s', '--raw', tree])).trimEnd();
+    const lines = (await runCommand('btrfs', ['filesystem', 'du', '-s', '--raw', tree])).trimEnd();
     const exclusive = Number(lines.split('\n').at(-1)?.trim().split(/\s+/)[1]);
     return Number.isFinite(exclusive) ? exclusive : null;
   } catch {

@@ -5,7 +5,8 @@ import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { DenvError } from '../../errors';
 import type { ImageSource } from '../driver';
-import { readOrNull, run } from '../host/processes';
+import { readIfThere } from '../host/files';
+import { runCommand } from '../host/programs';
 import { makeDirIn, resolveInRoot } from './rooted-paths';
 
 /** Images from a directory or a tar archive on the host. */
@@ -55,12 +56,13 @@ export async function fingerprint(image: TreeImage, real: string): Promise<strin
  */
 export async function makeImageTree(image: TreeImage, real: string, root: string): Promise<void> {
   if (image.kind === 'dir') {
-    await run('cp', ['-a', '--one-file-system', '--reflink=auto', `${real}/.`, root]);
+    await runCommand('cp', ['-a', '--one-file-system', '--reflink=auto', `${real}/.`, root]);
   } else {
     const args = ['--extract', '--numeric-owner', '--preserve-permissions', '--exclude=./dev/*'];
-    await run('tar', [...args, '--exclude=dev/*', '--file', real, '--directory', root]);
+    await runCommand('tar', [...args, '--exclude=dev/*', '--file', real, '--directory', root]);
   }
-  const has = (program: string) => readOrNull(resolveInRoot(root, program)) !== null;
+  const has = (program: string): boolean =>
+    statSync(resolveInRoot(root, program), { throwIfNoEntry: false })?.isFile() ?? false;
   const missing = !has('/bin/sh')
     ? '/bin/sh'
     : has('/bin/sleep') || has('/usr/bin/sleep')
@@ -88,7 +90,7 @@ export function completeTree(root: string): void {
 
 function addUser(root: string, file: string, line: string): void {
   const at = resolveInRoot(root, file);
-  const text = readOrNull(at) ?? '';
+  const text = readIfThere(at) ?? '';
   if (text.split('\n').some((entry) => entry.split(':')[2] === '1000')) return;
   const gap = text === '' || text.endsWith('\n') ? '' : '\n';
   appendFileSync(at, `${gap}${line}\n`);

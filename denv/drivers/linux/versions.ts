@@ -1,8 +1,9 @@
-import { existsSync, readdirSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import { DenvError } from '../../errors';
 import type { SnapshotTimings } from '../driver';
 import { requireSpace } from './data-fs';
+import { isThere } from '../host/files';
 import { HelperError } from '../host/helper-socket';
 import { checkId } from '../host/layout';
 import type { HostParts, Sandboxes } from './sandboxes';
@@ -22,11 +23,11 @@ export function createVersions(parts: HostParts, sandboxes: Sandboxes) {
     options: { stop: boolean },
   ): Promise<SnapshotTimings> {
     const source = sandboxes.treeOf(sandboxId);
-    if (!existsSync(source)) {
+    if (!isThere(source)) {
       throw new DenvError('sandbox_not_found', `no sandbox ${sandboxId} to snapshot`);
     }
     let timings: SnapshotTimings = { pausedMs: null, flushMs: null };
-    if (!existsSync(pathOf(versionId))) {
+    if (!isThere(pathOf(versionId))) {
       requireSpace(layout);
       const cgroup = records.running(sandboxId) ? sandboxes.cgroupOf(sandboxId) : null;
       if (options.stop) records.markStopped(sandboxId);
@@ -53,7 +54,7 @@ export function createVersions(parts: HostParts, sandboxes: Sandboxes) {
   return {
     take,
     pathOf,
-    has: (versionId: string): boolean => existsSync(pathOf(versionId)),
+    has: (versionId: string): boolean => isThere(pathOf(versionId)),
     remove: (versionId: string): Promise<void> => helper.deleteSubvolume(pathOf(versionId)),
     list: (): string[] => readdirSync(layout.versions).sort(),
   };

@@ -18,7 +18,7 @@ import type { ExecHandle } from '../../../denv/drivers/driver';
 import { createCgroups } from '../../../denv/drivers/linux/cgroups';
 import { createLinuxDriver } from '../../../denv/drivers/linux/driver';
 import { layoutOf } from '../../../denv/drivers/host/layout';
-import { argumentsOf } from '../../../denv/drivers/host/processes';
+import { readArguments } from '../../../denv/drivers/host/processes';
 import { actionsOn, followUntil } from '../driver-suite';
 
 /** The process that started everything is killed with SIGKILL; another one takes over with nothing but the data directory. */
@@ -189,6 +189,6 @@ test('shutdown leaves no process, mount, loop device, cgroup or runtime director
   expect(seen(`find /sys/fs/cgroup -type d -path '*${layout.cgroup}*'`)).toBe('');
   const processes = readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
-    .map((pid) => argumentsOf(Number(pid)).join(' '));
+    .map((pid) => readArguments(Number(pid)).join(' '));
   expect(processes.filter((words) => words.includes(dataDir) || words.includes(hash))).toEqual([]);
 });

@@ -5,12 +5,12 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { Readable, Writable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { DenvError } from '../../../errors';
 import type { AttachedExec, AttachSpec, ExecEnd, TerminalSize } from '../../driver';
-import { findPython } from '../../host/helper-client';
 import { checkId } from '../../host/layout';
 import { execProcess } from '../oci';
-import { findProgram, sleep } from '../../host/processes';
+import { findProgram, findPython } from '../../host/programs';
 import { runcArgs, runcError } from '../runc';
 import type { HostParts, Sandboxes } from '../sandboxes';
 
@@ -72,6 +72,7 @@ export function createAttachedExecs(parts: HostParts, sandboxes: Sandboxes) {
       if (refused === null) return { kind: 'exited', exitCode: code };
       return { kind: 'exited', exitCode: /not found|no such file/.test(refused) ? 127 : 126 };
     });
+    ended.catch(() => undefined); // Whoever asks for it gets the error.
 
     async function end(): Promise<void> {
       killed = child.exitCode === null;

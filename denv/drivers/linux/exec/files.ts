@@ -1,6 +1,7 @@
-import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { argumentsOf, readOrNull } from '../../host/processes';
+import { isThere, readIfThere } from '../../host/files';
+import { readArguments } from '../../host/processes';
 
 /**
  * The files of one exec: all that is known of it, for this process and the next.
@@ -20,7 +21,7 @@ export interface ExecFiles {
 
 export const at = (files: ExecFiles, name: string): string => path.join(files.dir, name);
 
-const has = (files: ExecFiles, name: string): boolean => existsSync(at(files, name));
+const has = (files: ExecFiles, name: string): boolean => isThere(at(files, name));
 
 export function makeExecFiles(files: ExecFiles, process: object, stdin: Buffer | null): void {
   mkdirSync(at(files, 'out'), { recursive: true, mode: 0o700 });
@@ -30,7 +31,7 @@ export function makeExecFiles(files: ExecFiles, process: object, stdin: Buffer |
 
 /** The files of an exec that was begun, or null. */
 export function findExecFiles(dir: string, sandboxId: string): ExecFiles | null {
-  const files = { dir, sandboxId, finiteInput: existsSync(path.join(dir, 'stdin')) };
+  const files = { dir, sandboxId, finiteInput: isThere(path.join(dir, 'stdin')) };
   return has(files, 'process.json') ? files : null;
 }
 
@@ -47,7 +48,7 @@ export function progressOf(files: ExecFiles): ExecProgress {
   // Looked at before the files: a holder that ends in between has left its last word in them.
   const holder = holderOf(files);
   const exitFile = at(files, files.sandboxId);
-  const exit = readOrNull(exitFile)?.trim();
+  const exit = readIfThere(exitFile)?.trim();
   const message = startFailure(files);
   if (message !== null) {
     const { mtimeMs: atMs } = statSync(at(files, 'sync'));
@@ -68,9 +69,9 @@ export function progressOf(files: ExecFiles): ExecProgress {
 function inputOf(files: ExecFiles): 'none' | 'being given' | 'given' | 'broken' {
   if (!files.finiteInput || !has(files, 'feeding')) return 'none';
   if (has(files, 'fed')) return 'given';
-  const helper = Number(readOrNull(at(files, 'feeding')) ?? 0);
+  const helper = Number(readIfThere(at(files, 'feeding')) ?? 0);
   // Its pid is written just after the file is made; what is asked here is whether that helper is gone.
-  if (helper === 0 || argumentsOf(helper).some((word) => word.endsWith('/portd.sock'))) {
+  if (helper === 0 || readArguments(helper).some((word) => word.endsWith('/portd.sock'))) {
     return 'being given';
   }
   return has(files, 'fed') ? 'given' : 'broken';
@@ -93,16 +94,16 @@ function holderOf(files: ExecFiles): 'alive' | 'gone' | 'none' {
 }
 
 function writtenPid(files: ExecFiles): number | null {
-  const pid = Number(readOrNull(at(files, 'holder.pid')) ?? 0);
+  const pid = Number(readIfThere(at(files, 'holder.pid')) ?? 0);
   return pid > 0 ? pid : null;
 }
 
 /** A pid may be another process by now; the arguments tell, as they hold the exec's directory. */
 const isHolder = (pid: number, files: ExecFiles): boolean =>
-  argumentsOf(pid).some((word) => word === files.dir);
+  readArguments(pid).some((word) => word === files.dir);
 
 function startFailure(files: ExecFiles): string | null {
-  const said = readOrNull(at(files, 'sync')) ?? '';
+  const said = readIfThere(at(files, 'sync')) ?? '';
   if (!said.includes('\n') && !said.endsWith('}')) return null;
   const word = JSON.parse(said.split('\n')[0] ?? '') as { data: number; message?: string };
   return word.data < 0 ? runtimeWords(word.message || 'the runtime gave no reason') : null;

@@ -1,148 +1,143 @@
-import { watch, writeFileSync } from 'node:fs';
-import type { FSWatcher } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { errnoOf } from '../../../errno';
 import type { ExecEnd, ExecHandle } from '../../driver';
+import { readIfThere } from '../../host/files';
 import type { Cgroups } from '../cgroups';
-import { at, holderPid, progressOf, wasKilled } from './files';
+import type { Records } from '../records';
+import { findEnd } from './end';
+import { at, holderPid } from './files';
 import type { ExecFiles } from './files';
 import { createOutput } from './output';
 import { createStdin } from './stdin';
-import { readOrNull, sleep } from '../../host/processes';
-import type { Records } from '../records';
+import { watchDirectory } from './watch';
 
-/** A safety net under the file watch, and what notices a holder that was killed. */
-const pollMs = 500;
 /** How long a start that hangs, in a sandbox out of pids perhaps, is waited for once it is to be killed. */
 const startGraceMs = 3_000;
 
-export function openExecHandle(
-  files: ExecFiles,
-  host: { execId: string; cgroup: string; cgroups: Cgroups; records: Records },
-): ExecHandle {
-  const { cgroup, cgroups, records } = host;
-  const releases = new Set<() => void>();
-  const output = createOutput(files);
-  const stdin = createStdin(files);
-  let ending: Promise<ExecEnd> | null = null;
+/** One exec that conmon holds, seen through its files and its cgroup. */
+export class HeldExec implements ExecHandle {
+  /** Stop the watches that are open. */
+  private readonly releases = new Set<() => void>();
+  private readonly stdout: ReturnType<typeof createOutput>;
+  private readonly stdin: ReturnType<typeof createStdin>;
+  private ending: Promise<ExecEnd> | null = null;
 
-  function endOf(): ExecEnd | null {
-    const progress = progressOf(files);
-    switch (progress.kind) {
-      case 'running':
-        return null;
-      case 'exited':
-        return progress.exitCode === 137 && (endedByUs(progress.atMs) || endedWithSandbox())
-          ? { kind: 'killed' }
-          : { kind: 'exited', exitCode: progress.exitCode };
-      case 'failed':
-        return endedByUs(progress.atMs) || (!progress.ofProgram && endedWithSandbox())
-          ? { kind: 'killed' }
-          : { kind: 'exited', exitCode: progress.exitCode };
-      case 'lost':
-      case 'never_started':
-        return endedByUs(Date.now()) || endedWithSandbox() ? { kind: 'killed' } : { kind: 'lost' };
-    }
+  constructor(
+    private readonly files: ExecFiles,
+    private readonly host: { execId: string; cgroup: string; cgroups: Cgroups; records: Records },
+  ) {
+    this.stdout = createOutput(files);
+    this.stdin = createStdin(files);
   }
 
-  function endedByUs(atMs: number): boolean {
-    const stoppedAtMs = records.stoppedAtMs(files.sandboxId);
-    return wasKilled(files) || (stoppedAtMs !== null && stoppedAtMs <= atMs);
+  ended(): Promise<ExecEnd> {
+    this.ending ??= this.waitForEnd();
+    return this.ending;
   }
 
-  /** The sandbox ended of itself, and with it what ran there. */
-  function endedWithSandbox(): boolean {
-    return records.stoppedAtMs(files.sandboxId) === null && !records.running(files.sandboxId);
-  }
-
-  async function watchEnd(): Promise<ExecEnd> {
-    let end = endOf();
-    if (end === null) {
-      end = await new Promise<ExecEnd>((resolve) => {
-        const look = () => {
-          const found = endOf();
-          if (found === null) return;
-          stop();
-          resolve(found);
-        };
-        const watcher: FSWatcher = watch(files.dir, look);
-        watcher.on('error', () => undefined); // The poll goes on.
-        const poll = setInterval(look, pollMs);
-        const stop = () => {
-          watcher.close();
-          clearInterval(poll);
-          releases.delete(stop);
-        };
-        releases.add(stop);
-        look();
-      });
-    }
-    if (end.kind === 'lost') await cgroups.kill(cgroup);
-    void tidyCgroup().catch(() => undefined); // Nobody waits for it; `remove` tries again.
-    return end;
-  }
-
-  /** A cgroup with a background child in it stays, for a later kill. */
-  async function tidyCgroup(): Promise<void> {
-    if (!cgroups.exists(cgroup)) return;
-    records.keepOomKills(files.sandboxId, host.execId, cgroups.oomKills(cgroup));
-    if (!cgroups.isPopulated(cgroup)) await cgroups.remove(cgroup);
-  }
-
-  function ended(): Promise<ExecEnd> {
-    ending ??= watchEnd();
-    return ending;
-  }
-
-  async function kill(): Promise<void> {
-    if (endOf() === null) writeFileSync(at(files, 'killed'), '', { mode: 0o600 });
+  async kill(): Promise<void> {
+    const { cgroup, cgroups } = this.host;
+    if (this.end() === null) writeFileSync(at(this.files, 'killed'), '', { mode: 0o600 });
     const graceEnd = Date.now() + startGraceMs;
     // A process on its way in is not in the cgroup yet, so killing goes on until the holder has seen its end.
     for (;;) {
       await cgroups.kill(cgroup);
-      if (endOf() !== null) break;
-      if (Date.now() > graceEnd) killHolder();
+      if (this.end() !== null) break;
+      if (Date.now() > graceEnd) killHolder(this.files);
       await sleep(2);
     }
     await cgroups.kill(cgroup);
-    await tidyCgroup();
+    await this.tidyCgroup();
   }
 
-  function killHolder(): void {
-    const holder = holderPid(files);
-    if (holder === null) return;
-    const children = readOrNull(`/proc/${holder}/task/${holder}/children`) ?? '';
-    const starting = children.trim().split(' ').filter(Boolean).map(Number);
-    for (const pid of [...starting, holder]) {
-      try {
-        process.kill(pid, 'SIGKILL');
-      } catch {
-        // It ended by itself meanwhile.
-      }
+  output(maxBytes: number): Promise<{ stdout: Buffer; stderr: Buffer; truncated: boolean }> {
+    return this.stdout.read(maxBytes);
+  }
+
+  outputBytes(): Promise<number> {
+    return this.stdout.count();
+  }
+
+  follow(fromOffset: number, onData: (stdout: Buffer, nextOffset: number) => void): () => void {
+    return this.releasable(this.stdout.follow(fromOffset, onData));
+  }
+
+  write(data: Buffer): Promise<void> {
+    return this.stdin.write(data);
+  }
+
+  release(): void {
+    for (const stop of this.releases) stop();
+    this.releases.clear();
+    this.stdin.release();
+  }
+
+  async remove(): Promise<void> {
+    await this.tidyCgroup();
+    await rm(this.files.dir, { recursive: true, force: true });
+  }
+
+  private end(): ExecEnd | null {
+    return findEnd(this.files, this.host.records);
+  }
+
+  private async waitForEnd(): Promise<ExecEnd> {
+    const end = this.look() ?? (await this.watchForEnd());
+    if (end.kind === 'lost') await this.host.cgroups.kill(this.host.cgroup);
+    void this.tidyCgroup().catch(() => undefined); // Nobody waits for it; `remove` tries again.
+    return end;
+  }
+
+  private async watchForEnd(): Promise<ExecEnd> {
+    const { promise, resolve } = Promise.withResolvers<ExecEnd>();
+    const look = () => {
+      const end = this.look();
+      if (end !== null) resolve(end);
+    };
+    const stop = this.releasable(watchDirectory(this.files.dir, look));
+    return promise.finally(stop);
+  }
+
+  /** Null also when it could not be found out, with no descriptor left perhaps: the next look tells. */
+  private look(): ExecEnd | null {
+    try {
+      return this.end();
+    } catch {
+      return null;
     }
   }
 
-  return {
-    ended,
-    kill,
-    output: (maxBytes) => output.read(maxBytes),
-    outputBytes: () => output.count(),
-    follow(fromOffset, onData) {
-      const stop = output.follow(fromOffset, onData);
-      releases.add(stop);
-      return () => {
-        releases.delete(stop);
-        stop();
-      };
-    },
-    write: (data) => stdin.write(data),
-    release() {
-      for (const stop of releases) stop();
-      releases.clear();
-      stdin.release();
-    },
-    async remove() {
-      await tidyCgroup();
-      await rm(files.dir, { recursive: true, force: true });
-    },
-  };
+  /** A cgroup with a background child in it stays, for a later kill. */
+  private async tidyCgroup(): Promise<void> {
+    const { execId, cgroup, cgroups, records } = this.host;
+    if (!cgroups.exists(cgroup)) return;
+    records.keepOomKills(this.files.sandboxId, execId, cgroups.oomKills(cgroup));
+    if (!cgroups.isPopulated(cgroup)) await cgroups.remove(cgroup);
+  }
+
+  /** Lets `release` stop a watch that is not stopped before. */
+  private releasable(stop: () => void): () => void {
+    this.releases.add(stop);
+    return () => {
+      this.releases.delete(stop);
+      stop();
+    };
+  }
+}
+
+/** With what it is starting. */
+function killHolder(files: ExecFiles): void {
+  const holder = holderPid(files);
+  if (holder === null) return;
+  const children = readIfThere(`/proc/${holder}/task/${holder}/children`) ?? '';
+  const starting = children.trim().split(' ').filter(Boolean).map(Number);
+  for (const pid of [...starting, holder]) {
+    try {
+      process.kill(pid, 'SIGKILL');
+    } catch (error) {
+      if (errnoOf(error) !== 'ESRCH') throw error; // It ended by itself meanwhile.
+    }
+  }
 }

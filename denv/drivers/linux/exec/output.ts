@@ -1,12 +1,11 @@
-import { watch } from 'node:fs';
 import { open } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
+import { isAbsence } from '../../host/files';
 import { at, progressOf } from './files';
 import type { ExecFiles } from './files';
 import { readLog } from './log';
 import type { LogRead } from './log';
-
-const pollMs = 500;
+import { watchDirectory } from './watch';
 
 /** What an exec wrote, read from its files. */
 export function createOutput(files: ExecFiles) {
@@ -14,7 +13,7 @@ export function createOutput(files: ExecFiles) {
 
   /** Reads the log from an offset to its present end, or until `onRead` says no. Returns the offset after it. */
   async function each(offset: number, onRead: (read: LogRead) => boolean): Promise<number> {
-    const file = await openOrNull(at(files, 'out/log'));
+    const file = await openIfThere(at(files, 'out/log'));
     if (!file) return offset;
     let next = offset;
     try {
@@ -80,15 +79,11 @@ export function createOutput(files: ExecFiles) {
         if (stdout.length > 0) onData(Buffer.concat(stdout.map(({ data }) => data)), offset);
         return true;
       };
-      const run = () => void look();
-      const watcher = watch(at(files, 'out'), run);
-      watcher.on('error', () => undefined); // The poll goes on.
-      const poll = setInterval(run, pollMs);
-      run();
+      // What could not be read now is read from the same offset at the next look.
+      const stop = watchDirectory(at(files, 'out'), () => void look().catch(() => undefined));
       return () => {
         stopped = true;
-        watcher.close();
-        clearInterval(poll);
+        stop();
       };
     },
   };
@@ -111,10 +106,9 @@ function createHead(maxBytes: number) {
   };
 }
 
-async function openOrNull(file: string): Promise<FileHandle | null> {
-  try {
-    return await open(file, 'r');
-  } catch {
-    return null;
-  }
+async function openIfThere(file: string): Promise<FileHandle | null> {
+  return open(file, 'r').catch((error: unknown) => {
+    if (isAbsence(error)) return null;
+    throw error;
+  });
 }

@@ -6,10 +6,10 @@ import { DenvError } from '../../../errors';
 import type { ExecHandle, ExecSpec } from '../../driver';
 import { at, findExecFiles, makeExecFiles, progressOf } from './files';
 import type { ExecFiles } from './files';
-import { openExecHandle } from './handle';
+import { HeldExec } from './handle';
 import { checkId } from '../../host/layout';
 import { execProcess } from '../oci';
-import { findProgram } from '../../host/processes';
+import { findProgram } from '../../host/programs';
 import type { HostParts, Sandboxes } from '../sandboxes';
 
 /**
@@ -67,7 +67,7 @@ export function createExecs(parts: HostParts, sandboxes: Sandboxes) {
     // Its starter may have died before it asked for this.
     if (files.finiteInput && progress?.kind === 'running') await helper.feed(dir);
     const cgroup = `${sandboxes.cgroupOf(sandboxId)}/${execId}`;
-    return openExecHandle(files, { execId, cgroup, cgroups, records });
+    return new HeldExec(files, { execId, cgroup, cgroups, records });
   }
 
   return { start, open };

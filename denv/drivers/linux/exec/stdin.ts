@@ -1,9 +1,10 @@
 import { constants, openSync, readdirSync, readlinkSync } from 'node:fs';
 import net from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { DenvError } from '../../../errors';
 import { at, holderPid } from './files';
 import type { ExecFiles } from './files';
-import { readOrNull, sleep } from '../../host/processes';
+import { isAbsence, readIfThere } from '../../host/files';
 
 // As /proc/PID/fdinfo shows what open(2) was given.
 const accessMode = 0o3;
@@ -23,7 +24,7 @@ export function createStdin(files: ExecFiles) {
     for (;;) {
       const holder = holderPid(files);
       // Until the start is through, conmon also has the writing ends of the output pipes.
-      const started = (readOrNull(at(files, 'sync')) ?? '') !== '';
+      const started = (readIfThere(at(files, 'sync')) ?? '') !== '';
       const pipe = holder !== null && started ? writeEndOf(holder) : null;
       if (pipe !== null) {
         const fd = openSync(pipe, constants.O_WRONLY | constants.O_NONBLOCK);
@@ -67,12 +68,12 @@ function writeEndOf(holder: number): string | null {
     for (const name of readdirSync(`/proc/${holder}/fd`)) {
       const fd = `/proc/${holder}/fd/${name}`;
       if (!readlinkSync(fd).startsWith('pipe:')) continue;
-      const flags = /^flags:\s+(\d+)/m.exec(readOrNull(`/proc/${holder}/fdinfo/${name}`) ?? '');
+      const flags = /^flags:\s+(\d+)/m.exec(readIfThere(`/proc/${holder}/fdinfo/${name}`) ?? '');
       const bits = parseInt(flags?.[1] ?? '0', 8);
       if ((bits & accessMode) === constants.O_WRONLY && (bits & closedOnExec) !== 0) return fd;
     }
-  } catch {
-    // It ended while it was looked at.
+  } catch (error) {
+    if (!isAbsence(error)) throw error; // It ended while it was looked at.
   }
   return null;
 }
