@@ -4,6 +4,12 @@ export type CallAnswer =
   | { kind: 'error'; error: { code: number; message: string; data?: unknown } }
   | { kind: 'timed_out' };
 
+/** Of a call that its caller took back. */
+export const cancelledAnswer: CallAnswer = {
+  kind: 'error',
+  error: { code: -32800, message: 'cancelled' },
+};
+
 /**
  * One call through a connection. `sending` is called right before the request leaves, `sent` once it has left: what the
  * server's journal needs to know whether a call may have had its effect.

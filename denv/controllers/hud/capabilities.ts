@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { HudCapability } from '../../../contracts/denv';
+import type { CallAnswer, ControllerCall } from '../controller';
 
 /** A capability as `hello` announces it: its `params` hold private keys and tokens, and never leave the server. */
 export const Binding = z.object({
@@ -9,6 +10,18 @@ export const Binding = z.object({
   params: z.record(z.string(), z.unknown()).default({}),
 });
 export type Binding = z.infer<typeof Binding>;
+
+export type Tool = { name: string } & Record<string, unknown>;
+
+/** The tools of one capability, by their own names. */
+export interface Toolset {
+  readonly binding: Binding;
+  /** @throws ControllerLost */
+  list(call: ControllerCall): Promise<{ tools: Tool[] } | { answer: CallAnswer }>;
+  /** @throws ControllerLost */
+  call(call: ControllerCall, name: string): Promise<CallAnswer>;
+  close(): void;
+}
 
 /** The capabilities whose tools are offered: every one of MCP, and as HUD's agents do, only the first shell. */
 export function toolBindings(bindings: Binding[]): Binding[] {

@@ -1,8 +1,6 @@
 import type { Socket } from 'node:net';
+import { LINE_LIMIT_BYTES, LineSplitter, LineTooLong } from '../lines';
 import { parseHudJson, writeHudJson } from './json';
-
-/** Of one frame, encoded, without its newline; the same in both directions. */
-export const FRAME_LIMIT_BYTES = 16 * 1024 * 1024;
 
 export type HudReply =
   { result: Record<string, unknown> } | { error: { code: number; message: string } };
@@ -36,44 +34,14 @@ interface Pending {
   reject(error: ChannelError): void;
 }
 
-/** Cuts a byte stream into lines. Bytes, not text: a character may come in two halves. */
-export class LineSplitter {
-  private parts: Buffer[] = [];
-  private bytes = 0;
-
-  /** @throws ChannelError once a line is past the limit, whether or not it has ended */
-  push(chunk: Buffer): Buffer[] {
-    const lines: Buffer[] = [];
-    let start = 0;
-    for (let end = chunk.indexOf(10); end >= 0; end = chunk.indexOf(10, start)) {
-      this.add(chunk.subarray(start, end));
-      const line = this.parts.length === 1 ? chunk.subarray(start, end) : Buffer.concat(this.parts);
-      lines.push(line.at(-1) === 13 ? line.subarray(0, -1) : line);
-      this.parts = [];
-      this.bytes = 0;
-      start = end + 1;
-    }
-    if (start < chunk.length) this.add(chunk.subarray(start));
-    return lines;
-  }
-
-  private add(part: Buffer): void {
-    this.parts.push(part);
-    this.bytes += part.length;
-    if (this.bytes > FRAME_LIMIT_BYTES + 1) {
-      throw new ChannelError('protocol', `a frame of more than ${FRAME_LIMIT_BYTES} bytes`, true);
-    }
-  }
-}
-
 /** The text of one request. @throws ChannelError when it is past the limit: nothing has been sent */
 export function encodeRequest(id: number, method: string, params: object): string {
   const text = writeHudJson({ jsonrpc: '2.0', id, method, params });
   const bytes = Buffer.byteLength(text);
-  if (bytes > FRAME_LIMIT_BYTES) {
+  if (bytes > LINE_LIMIT_BYTES) {
     throw new ChannelError(
       'protocol',
-      `${method} would be a frame of ${bytes} bytes; the limit is ${FRAME_LIMIT_BYTES}`,
+      `${method} would be a frame of ${bytes} bytes; the limit is ${LINE_LIMIT_BYTES}`,
       false,
     );
   }
@@ -132,7 +100,7 @@ export class HudChannel {
     try {
       for (const line of this.splitter.push(chunk)) if (line.length > 0) this.receiveLine(line);
     } catch (error) {
-      if (!(error instanceof ChannelError)) throw error;
+      if (!(error instanceof ChannelError) && !(error instanceof LineTooLong)) throw error;
       this.fail('protocol', `the environment sent ${error.message}`);
     }
   }

@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { DenvError } from '../../errors';
+import { unlessAborted } from '../unless-aborted';
 import { Binding } from './capabilities';
 import { ChannelError, HudChannel } from './channel';
 
@@ -115,19 +116,6 @@ async function dial(connect: () => Promise<Socket>, limit: AbortSignal): Promise
       () => undefined,
     );
     throw error;
-  }
-}
-
-/** @throws the signal's reason, that very value, as soon as it is aborted */
-export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const abort = () => reject(signal.reason);
-  if (signal.aborted) abort();
-  signal.addEventListener('abort', abort, { once: true });
-  try {
-    return await Promise.race([aborted, work]);
-  } finally {
-    signal.removeEventListener('abort', abort);
   }
 }
 

@@ -1,7 +1,8 @@
 import type { Socket } from 'node:net';
 import { DenvError } from '../../errors';
+import { unlessAborted } from '../unless-aborted';
 import { ChannelError, type HudChannel, type HudReply, type RequestHooks } from './channel';
-import { type OpenSession, openSession, resumeSession, unlessAborted } from './dial';
+import { type OpenSession, openSession, resumeSession } from './dial';
 
 const HEARTBEAT_MS = 60_000;
 const HEARTBEAT_TIMEOUT_MS = 10_000;

@@ -3,13 +3,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { DenvError } from '../../errors';
 import {
   type CallAnswer,
+  cancelledAnswer,
   type ControllerCall,
   type ControllerConnection,
   ControllerLost,
 } from '../controller';
-import type { Binding } from './capabilities';
-import { unlessAborted } from './dial';
-import { cancelledAnswer, type Tool, type Toolset } from './toolset';
+import { unlessAborted } from '../unless-aborted';
+import type { Binding, Tool, Toolset } from './capabilities';
+import { firstThen } from '../mcp/fetch';
 import { connectMcpHttp } from '../mcp/http';
 import { connectMcpSse } from '../mcp/sse';
 import { connectMcpWebSocket } from '../mcp/websocket';
@@ -85,14 +86,10 @@ export class McpToolset implements Toolset {
     const transport = transportOf(this.binding);
     // Not the signal of one call: others wait for the same opening.
     const signal = AbortSignal.timeout(OPEN_TIMEOUT_S * 1000);
-    let unused: Socket | null = await this.dial(signal);
+    const first = await this.dial(signal);
     const token = params['auth_token'];
     const options = {
-      connect: () => {
-        const socket = unused;
-        unused = null;
-        return socket && !socket.destroyed ? Promise.resolve(socket) : this.tunnel();
-      },
+      connect: firstThen(first, this.tunnel),
       url,
       ...(typeof token === 'string' ? { authToken: token } : {}),
       timeoutS: OPEN_TIMEOUT_S,

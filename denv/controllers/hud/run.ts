@@ -7,9 +7,9 @@ import {
 } from '../../../contracts/denv';
 import { DenvError } from '../../errors';
 import type { ControllerCall } from '../controller';
+import { unlessAborted } from '../unless-aborted';
 import { listCapabilities, offers } from './capabilities';
 import { ChannelError, type HudChannel, isObject, type RequestHooks } from './channel';
-import { unlessAborted } from './dial';
 import { HudFault, resultOf } from './faults';
 import { numberOf } from './json';
 import type { HudLink } from './link';

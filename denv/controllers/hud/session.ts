@@ -1,15 +1,20 @@
 import type { Socket } from 'node:net';
 import type { HudEnvironment } from '../../../contracts/denv';
-import { type CallAnswer, type ControllerCall, ControllerLost } from '../controller';
+import {
+  type CallAnswer,
+  cancelledAnswer,
+  type ControllerCall,
+  ControllerLost,
+} from '../controller';
+import { unlessAborted } from '../unless-aborted';
 import { toCapabilities } from './capabilities';
 import { ChannelError } from './channel';
 import type { HudConnection } from './connection';
-import { type OpenSession, unlessAborted } from './dial';
+import type { OpenSession } from './dial';
 import { HudFault } from './faults';
 import { HudLink } from './link';
 import { HudRun, type TaskState } from './run';
 import { HudTools } from './tools';
-import { cancelledAnswer } from './toolset';
 
 /** A session with an environment, as the server calls it: its task, and the tools of its capabilities. */
 export class HudSession implements HudConnection {

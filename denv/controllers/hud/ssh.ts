@@ -1,9 +1,13 @@
 import type { Socket } from 'node:net';
 import { Client, type ClientChannel } from 'ssh2';
 import { DenvError } from '../../errors';
-import { type CallAnswer, type ControllerCall, ControllerLost } from '../controller';
-import type { Binding } from './capabilities';
-import { cancelledAnswer, type Tool, type Toolset } from './toolset';
+import {
+  type CallAnswer,
+  cancelledAnswer,
+  type ControllerCall,
+  ControllerLost,
+} from '../controller';
+import type { Binding, Tool, Toolset } from './capabilities';
 import { shellCommand, shellResult, shellTools } from '../shell';
 
 const READY_TIMEOUT_MS = 20_000;

@@ -1,9 +1,8 @@
 import type { Socket } from 'node:net';
 import type { CallAnswer, ControllerCall } from '../controller';
-import { type Binding, isMcp, toolBindings } from './capabilities';
+import { type Binding, isMcp, type Tool, toolBindings, type Toolset } from './capabilities';
 import { McpToolset } from './mcp';
 import { SshToolset } from './ssh';
-import type { Tool, Toolset } from './toolset';
 import { openTunnel } from './tunnel';
 
 interface Route {

@@ -17,6 +17,16 @@ export function agentOver(connect: () => Promise<Socket>, keepAliveMs: number): 
   });
 }
 
+/** The connection that showed a port to be open, then new ones. */
+export function firstThen(first: Socket, connect: () => Promise<Socket>): () => Promise<Socket> {
+  let unused: Socket | null = first;
+  return () => {
+    const socket = unused;
+    unused = null;
+    return socket && !socket.destroyed ? Promise.resolve(socket) : connect();
+  };
+}
+
 /** @throws ControllerLost */
 export async function fetchOver(
   dispatcher: Agent,

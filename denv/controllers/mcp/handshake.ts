@@ -3,6 +3,7 @@ import {
   LATEST_PROTOCOL_VERSION,
 } from '@modelcontextprotocol/sdk/types.js';
 import { DenvError } from '../../errors';
+import type { ControllerConnection } from '../controller';
 import type { JsonRpcPeer } from './json-rpc';
 
 const CLIENT = { name: 'denv', version: '1' };
@@ -41,4 +42,22 @@ export async function initialize(
     throw new DenvError('controller_failed', 'the answer to initialize is not one of MCP');
   }
   return result.data.protocolVersion;
+}
+
+/** The connection over a peer whose one stream carries every answer: it keeps none, and ends with its stream. */
+export async function connectOverStream(
+  peer: JsonRpcPeer,
+  end: (message: string) => void,
+  setProtocolVersion: (version: string) => void,
+  limit: { timeoutS: number; signal: AbortSignal },
+): Promise<ControllerConnection> {
+  const protocolVersion = await initialize(peer, limit.timeoutS, limit.signal);
+  setProtocolVersion(protocolVersion);
+  await peer.notify('notifications/initialized');
+  return {
+    call: (call) => peer.request(call),
+    awaitAnswer: null,
+    state: () => ({ sessionId: null, protocolVersion }),
+    close: () => end('the connection to the controller was closed'),
+  };
 }

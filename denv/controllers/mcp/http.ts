@@ -5,7 +5,7 @@ import { DenvError } from '../../errors';
 import { type ControllerCall, type ControllerConnection, ControllerLost } from '../controller';
 import { JsonRpcPeer } from './json-rpc';
 import { initialize } from './handshake';
-import { agentOver, bearer, fetchOver } from './fetch';
+import { agentOver, bearer, fetchOver, firstThen } from './fetch';
 
 export interface McpHttpOptions {
   /** A TCP connection to the controller's port, inside the sandbox. */
@@ -39,17 +39,7 @@ export async function connectMcpHttp(
   return connectionOver(options, session, protocolVersion);
 }
 
-/** The connection that showed the port to be open, then new ones. */
-function firstThen(first: Socket, connect: () => Promise<Socket>): () => Promise<Socket> {
-  let unused: Socket | null = first;
-  return () => {
-    const socket = unused;
-    unused = null;
-    return socket && !socket.destroyed ? Promise.resolve(socket) : connect();
-  };
-}
-
-/** Goes on with a session that an earlier server process opened. */
+/** Continues a session that an earlier server process opened. */
 export function resumeMcpHttp(
   options: McpHttpOptions,
   state: { sessionId: string | null; protocolVersion: string },

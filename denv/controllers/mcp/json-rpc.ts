@@ -1,10 +1,16 @@
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { JSONRPCMessage, RequestId } from '@modelcontextprotocol/sdk/types.js';
-import { type CallAnswer, type ControllerCall, ControllerLost } from '../controller';
+import { DenvError } from '../../errors';
+import {
+  type CallAnswer,
+  cancelledAnswer,
+  type ControllerCall,
+  ControllerLost,
+} from '../controller';
 
 interface Pending {
   answer(answer: CallAnswer): void;
-  lost(error: ControllerLost): void;
+  lost(error: Error): void;
   progress(): void;
 }
 
@@ -18,16 +24,17 @@ const UNCLAIMED_MAX = 64;
 export class JsonRpcPeer {
   private readonly pending = new Map<RequestId, Pending>();
   private readonly unclaimed = new Map<RequestId, CallAnswer>();
-  private ended: string | null = null;
+  /** Why no call can be answered any more, by whether it was sent. */
+  private ended: ((sent: boolean) => Error) | null = null;
 
   constructor(private readonly transport: Transport) {
     transport.onmessage = (message) => this.receive(message);
     transport.onclose = () => this.fail('the connection to the controller was closed');
   }
 
-  /** Sends a request and waits for its answer. @throws ControllerLost */
+  /** Sends a request and waits for its answer. @throws ControllerLost; DenvError controller_failed */
   async request(call: ControllerCall): Promise<CallAnswer> {
-    if (this.ended) throw new ControllerLost(this.ended, false);
+    if (this.ended) throw this.ended(false);
     const answer = this.claim(call);
     call.sending();
     try {
@@ -53,13 +60,14 @@ export class JsonRpcPeer {
       this.unclaimed.delete(call.callId);
       return Promise.resolve(early);
     }
+    if (this.ended) return Promise.reject(this.ended(true));
     return new Promise<CallAnswer>((resolve, reject) => {
       const giveUp = (answer: CallAnswer, reason: string) => {
         void this.notify('notifications/cancelled', { requestId: call.callId, reason });
         settle(() => resolve(answer));
       };
       const expire = () => giveUp({ kind: 'timed_out' }, `no answer within ${call.timeoutS} s`);
-      const cancel = () => giveUp(cancelled, 'cancelled');
+      const cancel = () => giveUp(cancelledAnswer, 'cancelled');
       let timer = setTimeout(expire, call.timeoutS * 1000);
       const settle = (finish: () => void) => {
         clearTimeout(timer);
@@ -91,10 +99,19 @@ export class JsonRpcPeer {
     this.pending.get(callId)?.lost(new ControllerLost(message, true));
   }
 
-  /** Rejects every call; the peer is of no more use. */
+  /** Rejects every call: the connection is lost, and another one may be opened. */
   fail(message: string): void {
-    this.ended = message;
-    for (const pending of this.pending.values()) pending.lost(new ControllerLost(message, true));
+    this.end((sent) => new ControllerLost(message, sent));
+  }
+
+  /** Rejects every call as the controller's own failure, which no other connection would mend. */
+  failController(message: string): void {
+    this.end(() => new DenvError('controller_failed', message));
+  }
+
+  private end(because: (sent: boolean) => Error): void {
+    this.ended ??= because;
+    for (const pending of this.pending.values()) pending.lost(because(true));
   }
 
   private receive(message: JSONRPCMessage): void {
@@ -129,8 +146,6 @@ export class JsonRpcPeer {
     await this.transport.send(reply).catch(() => undefined);
   }
 }
-
-const cancelled: CallAnswer = { kind: 'error', error: { code: -32800, message: 'cancelled' } };
 
 function metaOf(params: Record<string, unknown>): object {
   const meta = params['_meta'];

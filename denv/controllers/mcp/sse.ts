@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net';
 import { SSEClientTransport, SseError } from '@modelcontextprotocol/sdk/client/sse.js';
 import type { ControllerConnection } from '../controller';
-import { unlessAborted } from '../hud/dial';
-import { connectionOverPeer } from './stream';
+import { unlessAborted } from '../unless-aborted';
+import { connectOverStream } from './handshake';
 import { JsonRpcPeer } from './json-rpc';
 import { agentOver, bearer, fetchOver } from './fetch';
 
@@ -39,7 +39,7 @@ export async function connectMcpSse(options: {
   };
   try {
     await unlessAborted(transport.start(), options.signal);
-    return await connectionOverPeer(peer, end, (v) => transport.setProtocolVersion(v), options);
+    return await connectOverStream(peer, end, (v) => transport.setProtocolVersion(v), options);
   } catch (error) {
     end('the controller was not reached');
     throw error;

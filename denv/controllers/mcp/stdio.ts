@@ -2,6 +2,7 @@ import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { type JSONRPCMessage, JSONRPCMessageSchema } from '@modelcontextprotocol/sdk/types.js';
 import type { ExecHandle } from '../../drivers/driver';
 import type { ControllerConnection } from '../controller';
+import { LineSplitter, LineTooLong } from '../lines';
 import { JsonRpcPeer } from './json-rpc';
 import { initialize } from './handshake';
 
@@ -14,17 +15,23 @@ export async function connectMcpStdio(options: {
   timeoutS: number;
   signal: AbortSignal;
 }): Promise<ControllerConnection> {
-  const transport = new StdioTransport(options.handle);
-  const peer = new JsonRpcPeer(transport);
+  const { transport, peer } = openPeer(options.handle);
   const protocolVersion = await initialize(peer, options.timeoutS, options.signal);
   await peer.notify('notifications/initialized');
   return connectionOver(peer, transport, protocolVersion);
 }
 
-/** Goes on with a process that was initialized by an earlier server process. */
+/** Continues with a process that an earlier server process initialized. */
 export function resumeMcpStdio(handle: ExecHandle, protocolVersion: string): ControllerConnection {
+  const { transport, peer } = openPeer(handle);
+  return connectionOver(peer, transport, protocolVersion);
+}
+
+function openPeer(handle: ExecHandle): { transport: StdioTransport; peer: JsonRpcPeer } {
   const transport = new StdioTransport(handle);
-  return connectionOver(new JsonRpcPeer(transport), transport, protocolVersion);
+  const peer = new JsonRpcPeer(transport);
+  transport.onerror = (error) => peer.failController(error.message);
+  return { transport, peer };
 }
 
 function connectionOver(
@@ -47,7 +54,8 @@ class StdioTransport implements Transport {
   onmessage?: (message: JSONRPCMessage) => void;
   onclose?: () => void;
   onerror?: (error: Error) => void;
-  private rest: Buffer[] = [];
+  private readonly splitter = new LineSplitter();
+  private broken = false;
   /** Lets go of the log; the process goes on. */
   readonly stop: () => void;
 
@@ -71,15 +79,17 @@ class StdioTransport implements Transport {
     return Promise.resolve();
   }
 
+  /** A line past the limit is the end: where the next message begins, nobody can tell. */
   private receive(data: Buffer): void {
-    let start = 0;
-    for (let end = data.indexOf(10); end >= 0; end = data.indexOf(10, start)) {
-      const line = Buffer.concat([...this.rest, data.subarray(start, end)]);
-      this.rest = [];
-      start = end + 1;
-      this.receiveLine(line.toString('utf8'));
+    if (this.broken) return;
+    try {
+      for (const line of this.splitter.push(data)) this.receiveLine(line.toString('utf8'));
+    } catch (error) {
+      if (!(error instanceof LineTooLong)) throw error;
+      this.broken = true;
+      this.stop();
+      this.onerror?.(new Error(`the controller wrote ${error.message} to its stdout`));
     }
-    if (start < data.length) this.rest.push(Buffer.from(data.subarray(start)));
   }
 
   /** Lines that are no message are a controller's own chatter on stdout: passed over, as MCP clients do. */

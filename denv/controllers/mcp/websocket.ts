@@ -3,8 +3,8 @@ import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { type JSONRPCMessage, JSONRPCMessageSchema } from '@modelcontextprotocol/sdk/types.js';
 import { WebSocket } from 'ws';
 import type { ControllerConnection } from '../controller';
-import { unlessAborted } from '../hud/dial';
-import { connectionOverPeer } from './stream';
+import { unlessAborted } from '../unless-aborted';
+import { connectOverStream } from './handshake';
 import { JsonRpcPeer } from './json-rpc';
 import { bearer } from './fetch';
 
@@ -37,7 +37,7 @@ export async function connectMcpWebSocket(options: {
   };
   try {
     await unlessAborted(opened, options.signal);
-    return await connectionOverPeer(peer, end, () => undefined, options);
+    return await connectOverStream(peer, end, () => undefined, options);
   } catch (error) {
     end('the controller was not reached');
     throw error;

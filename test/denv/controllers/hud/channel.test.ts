@@ -1,36 +1,6 @@
-import {
-  FRAME_LIMIT_BYTES,
-  HudChannel,
-  LineSplitter,
-} from '../../../../denv/controllers/hud/channel';
+import { HudChannel } from '../../../../denv/controllers/hud/channel';
+import { LINE_LIMIT_BYTES } from '../../../../denv/controllers/lines';
 import { type Peer, scriptedHud, type ScriptedHud } from './scripted-hud';
-
-describe('LineSplitter', () => {
-  const split = (...chunks: (string | Buffer)[]) => {
-    const splitter = new LineSplitter();
-    return chunks.map((chunk) => splitter.push(Buffer.from(chunk)).map((line) => line.toString()));
-  };
-
-  it('finds lines wherever the chunks were cut', () => {
-    expect(split('a', 'b\nc\r\n\n', 'd')).toEqual([[], ['ab', 'c', ''], []]);
-  });
-
-  it('keeps a character whole that comes in two halves', () => {
-    const bytes = Buffer.from('é😀\n');
-
-    expect(split(...[...bytes].map((byte) => Buffer.from([byte]))).flat()).toEqual(['é😀']);
-  });
-
-  it('takes a line at the limit and none past it, ended or not', () => {
-    const most = Buffer.alloc(FRAME_LIMIT_BYTES, 'x');
-    const splitter = new LineSplitter();
-
-    expect(splitter.push(most)).toEqual([]);
-    expect(splitter.push(Buffer.from('\n'))[0]).toHaveLength(FRAME_LIMIT_BYTES);
-    splitter.push(most);
-    expect(() => splitter.push(Buffer.from('xx'))).toThrow('a frame of more than 16777216 bytes');
-  });
-});
 
 describe('HudChannel', () => {
   let server: ScriptedHud | null = null;
@@ -79,7 +49,7 @@ describe('HudChannel', () => {
     const overhead = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ask', params: { s: '' } });
     const channel = await open({ ask: (peer) => peer.reply({ s: 'é'.repeat(8_388_580) }) });
 
-    const sent = 'x'.repeat(FRAME_LIMIT_BYTES - overhead.length);
+    const sent = 'x'.repeat(LINE_LIMIT_BYTES - overhead.length);
     const reply = await channel.request('ask', { s: sent });
 
     expect(server?.frames[0]?.params['s']).toHaveLength(sent.length);
@@ -92,7 +62,7 @@ describe('HudChannel', () => {
     const hooks = { sending: () => marks.push('sending'), sent: () => marks.push('sent') };
 
     await expect(
-      channel.request('ask', { s: 'x'.repeat(FRAME_LIMIT_BYTES) }, hooks),
+      channel.request('ask', { s: 'x'.repeat(LINE_LIMIT_BYTES) }, hooks),
     ).rejects.toMatchObject({ kind: 'protocol', sent: false });
     expect(marks).toEqual([]);
     expect(await channel.request('ask', {}, hooks)).toEqual({ result: {} });
@@ -112,8 +82,8 @@ describe('HudChannel', () => {
     ['no reply', (peer) => peer.say({ id: 1 }), 'no JSON-RPC reply: "{\\"id\\":1}"'],
     [
       'a frame past the limit',
-      (peer) => peer.say(Buffer.alloc(FRAME_LIMIT_BYTES + 100, 'x')),
-      'a frame of more than 16777216 bytes',
+      (peer) => peer.say(Buffer.alloc(LINE_LIMIT_BYTES + 100, 'x')),
+      'a line of more than 16777216 bytes',
     ],
   ])('fails every request and ends at %s', async (_, act, message) => {
     const channel = await open({ wait: () => undefined, ask: act });
