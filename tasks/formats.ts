@@ -1,7 +1,7 @@
 import { basename, extname } from 'node:path';
 import { MalformedTextError, parseJson, parseYaml } from './document';
 import type { SourceDocument } from './document';
-import { parseAsWritten } from './hud/python-json';
+import { parseAsWritten } from '../json/lossless';
 import type { FieldPath, Refusal } from './refusals';
 import { TasksetRefusedError } from './refusals';
 

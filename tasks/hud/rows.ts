@@ -10,7 +10,8 @@ import type { LoadContext, LoadedTaskset } from '../loaded';
 import { located, repeatComplaints } from '../located';
 import { PlacementError } from '../placing';
 import type { LocalTree, Place, Placed } from '../placing';
-import { pythonDumps, sendable } from './python-json';
+import { toPlain } from '../../json/lossless';
+import { dumpAsPython } from './python-json';
 import { TasksetRefusedError } from '../refusals';
 import type { Complaint, Refusal } from '../refusals';
 import { unsupportedValues } from '../supported';
@@ -83,7 +84,7 @@ function readRow(value: unknown, asWritten: unknown): ReadRow | { complaints: Co
 }
 
 function sendableArgs(args: unknown): Record<string, unknown> {
-  return (sendable(args) ?? {}) as Record<string, unknown>; // the schema has seen to it
+  return (toPlain(args) ?? {}) as Record<string, unknown>; // the schema has seen to it
 }
 
 function field(value: unknown, name: string): unknown {
@@ -93,7 +94,7 @@ function field(value: unknown, name: string): unknown {
 /** As HUD makes it: the template's id, and of its arguments, if there are any, the start of a digest. */
 export function defaultSlug(id: string, argsAsWritten: unknown): string {
   if (Object.keys(Object(argsAsWritten)).length === 0) return id;
-  const digest = createHash('sha1').update(pythonDumps(argsAsWritten)).digest('hex');
+  const digest = createHash('sha1').update(dumpAsPython(argsAsWritten)).digest('hex');
   return `${id}-${digest.slice(0, 8)}`;
 }
 

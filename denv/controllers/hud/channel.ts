@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
+import { parsePlain, stringifyPlain } from '../../../json/lossless';
 import { LINE_LIMIT_BYTES, LineSplitter, LineTooLong } from '../lines';
-import { parseHudJson, writeHudJson } from './json';
 
 export type HudReply =
   { result: Record<string, unknown> } | { error: { code: number; message: string } };
@@ -36,7 +36,7 @@ interface Pending {
 
 /** The text of one request. @throws ChannelError when it is past the limit: nothing has been sent */
 export function encodeRequest(id: number, method: string, params: object): string {
-  const text = writeHudJson({ jsonrpc: '2.0', id, method, params });
+  const text = stringifyPlain({ jsonrpc: '2.0', id, method, params });
   const bytes = Buffer.byteLength(text);
   if (bytes > LINE_LIMIT_BYTES) {
     throw new ChannelError(
@@ -131,7 +131,7 @@ export function readFrame(line: Buffer): { id: unknown; reply: HudReply } {
   const shown = () => JSON.stringify(line.subarray(0, 80).toString('utf8'));
   let value: unknown;
   try {
-    value = parseHudJson(line.toString('utf8'));
+    value = parsePlain(line.toString('utf8'));
   } catch {
     throw new ChannelError('protocol', `a line that is no JSON: ${shown()}`, true);
   }

@@ -5,13 +5,13 @@ import {
   type HudGradeResult,
   HudStartParams,
 } from '../../../contracts/denv';
+import { toNumber } from '../../../json/lossless';
 import { DenvError } from '../../errors';
 import type { ControllerCall } from '../controller';
 import { unlessAborted } from '../unless-aborted';
 import { listCapabilities, offers } from './capabilities';
 import { ChannelError, type HudChannel, isObject, type RequestHooks } from './channel';
 import { HudFault, resultOf } from './faults';
-import { numberOf } from './json';
 import type { HudLink } from './link';
 import { checkTask, fetchTasks, type HudTask } from './tasks';
 
@@ -127,7 +127,7 @@ export class HudRun {
   ): Promise<GradeFrame> {
     const reply = await this.link.run(channel, 'tasks.grade', { answer }, limit, hooks);
     const frame = resultOf(reply, 'grade', what);
-    const score = numberOf(frame['score']);
+    const score = toNumber(frame['score']);
     if (score === null || !Number.isFinite(score)) {
       throw new HudFault('protocol', `${what} gave no finite score`);
     }
