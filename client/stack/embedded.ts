@@ -1,4 +1,4 @@
-import { findProgram } from './programs';
+import { findProgram } from '../../machine/programs';
 
 /** What the linux driver runs. */
 const programs = ['runc', 'conmon', 'mkfs.btrfs', 'ip', 'nsenter', 'python3', 'tar'];

@@ -1,6 +1,7 @@
-import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { errnoOf } from '../../machine/errno';
+import { readStartTime } from '../../machine/processes';
 
 /** A process that a later one can find again: a pid alone may have gone to somebody else since. */
 export interface ProcessId {
@@ -10,12 +11,12 @@ export interface ProcessId {
 }
 
 export function processIdOf(pid: number): ProcessId {
-  return { pid, startTime: startTimeOf(pid) };
+  return { pid, startTime: readStartTime(pid) };
 }
 
 /** The process is there and is the one that was meant. A zombie has ended. */
 export function isAlive(process: ProcessId): boolean {
-  const now = startTimeOf(process.pid);
+  const now = readStartTime(process.pid);
   return now !== null && now === process.startTime;
 }
 
@@ -38,7 +39,7 @@ export function send(target: ProcessId, signal: NodeJS.Signals): void {
   try {
     process.kill(target.pid, signal);
   } catch (error) {
-    if (Reflect.get(Object(error), 'code') !== 'ESRCH') throw error;
+    if (errnoOf(error) !== 'ESRCH') throw error;
   }
 }
 
@@ -61,30 +62,4 @@ export function readPidFile(path: string): ProcessId | null {
 
 export function removePidFile(path: string): void {
   rmSync(path, { force: true });
-}
-
-function startTimeOf(pid: number): string | null {
-  if (!existsSync('/proc/self/stat')) return startTimeByPs(pid);
-  let stat: string;
-  try {
-    stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  } catch {
-    return null;
-  }
-  // The command stands in parentheses and may hold anything, so fields are counted after the last one.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return fields[0] === 'Z' ? null : (fields[19] ?? null);
-}
-
-/** Where there is no /proc, as on macOS. */
-function startTimeByPs(pid: number): string | null {
-  try {
-    const said = execFileSync('ps', ['-o', 'stat=,lstart=', '-p', String(pid)], {
-      encoding: 'utf8',
-    });
-    const [state = 'Z', ...started] = said.trim().split(/\s+/);
-    return state.startsWith('Z') ? null : started.join(' ');
-  } catch {
-    return null;
-  }
 }

@@ -1,7 +1,7 @@
 import { basename, delimiter, dirname, join } from 'node:path';
 import type { Settings } from '../settings';
 import { UserError } from '../errors';
-import { findProgram } from './programs';
+import { findProgram } from '../../machine/programs';
 
 /** The release of the Temporal command that scripts/setup brings. Newer tags cannot be installed by `go install`. */
 export const temporalCliVersion = 'v1.5.1';

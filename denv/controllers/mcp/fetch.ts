@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { Agent, fetch as undiciFetch } from 'undici';
+import { errnoOf } from '../../../machine/errno';
 import { ControllerLost } from '../controller';
 
 /** HTTP over connections that we make ourselves, with no time limits but a call's own. */
@@ -55,7 +56,6 @@ export const bearer = (token: string | undefined): Record<string, string> =>
 /** A request that never left its socket had no effect; any other break leaves that open. */
 function unreached(error: unknown): ControllerLost {
   const cause = error instanceof Error ? error.cause : undefined;
-  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
   const message = cause instanceof Error ? cause.message : String(error);
-  return new ControllerLost(message, code !== 'ECONNREFUSED', cause);
+  return new ControllerLost(message, errnoOf(cause) !== 'ECONNREFUSED', cause);
 }

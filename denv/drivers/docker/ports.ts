@@ -2,8 +2,8 @@ import type { Socket } from 'node:net';
 import { DenvError } from '../../errors';
 import type { HelperClient, NamespaceOf } from '../host/helper-client';
 import { HelperError } from '../host/helper-socket';
-import { readIfThere } from '../host/files';
-import { readStartTime } from '../host/processes';
+import { readIfThere } from '../../../machine/files';
+import { readStartTime } from '../../../machine/processes';
 import type { Containers } from './containers';
 
 /** Connections into containers, made by the host helper inside their network namespace: a port on their own loopback does. */

@@ -1,9 +1,9 @@
 import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { errnoOf } from '../../errno';
+import { errnoOf } from '../../../machine/errno';
 import { DenvError } from '../../errors';
-import { isAbsence, isThere, listDirectories, readIfThere } from '../host/files';
+import { isAbsence, isThere, listDirectories, readIfThere } from '../../../machine/files';
 
 /**
  * Cgroups by name relative to the root of every hierarchy: one tree on a pure v2 host, one for each controller and an almost

@@ -6,7 +6,7 @@ import type { Readable } from 'node:stream';
 import { DenvError } from '../../errors';
 import type { ContainerResult, ContainerSpec } from '../driver';
 import { requireSpace } from './data-fs';
-import { isThere } from '../host/files';
+import { isThere } from '../../../machine/files';
 import { checkId } from '../host/layout';
 import { containerConfig } from './oci';
 import { forgetContainer, runcArgs, runcError } from './runc';

@@ -12,7 +12,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DenvError } from '../../errors';
 import type { Layout } from '../host/layout';
-import { readIfThere } from '../host/files';
+import { readIfThere } from '../../../machine/files';
 import { runCommand } from '../host/programs';
 
 const btrfsMagic = 0x9123683e;

@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } f
 import path from 'node:path';
 import type { ImageSource } from '../driver';
 import type { Layout } from '../host/layout';
-import { isThere, readIfThere } from '../host/files';
+import { isThere, readIfThere } from '../../../machine/files';
 import { isAlive } from '../host/processes';
 import type { ProcessIdentity } from '../host/processes';
 

@@ -3,7 +3,7 @@ import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import { DenvError } from '../../errors';
 import type { Layout } from '../host/layout';
-import { readIfThere } from '../host/files';
+import { readIfThere } from '../../../machine/files';
 
 /** Options of every runc call: its state is in the runtime directory, its errors go to a file as JSON lines. */
 export const runcArgs = (layout: Layout, log: string): string[] => [

@@ -5,7 +5,7 @@ import { DenvError } from '../../errors';
 import type { SandboxLiveness, SandboxSpec } from '../driver';
 import type { Cgroups } from './cgroups';
 import { requireSpace } from './data-fs';
-import { isThere } from '../host/files';
+import { isThere } from '../../../machine/files';
 import type { HelperClient } from '../host/helper-client';
 import { checkId } from '../host/layout';
 import type { Layout } from '../host/layout';

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { DenvError } from '../../errors';
 import type { ImageSource } from '../driver';
-import { readIfThere } from '../host/files';
+import { readIfThere } from '../../../machine/files';
 import { runCommand } from '../host/programs';
 import { makeDirIn, resolveInRoot } from './rooted-paths';
 

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { DenvError } from '../../errors';
 import type { SnapshotTimings } from '../driver';
 import { requireSpace } from './data-fs';
-import { isThere } from '../host/files';
+import { isThere } from '../../../machine/files';
 import { HelperError } from '../host/helper-socket';
 import { checkId } from '../host/layout';
 import type { HostParts, Sandboxes } from './sandboxes';

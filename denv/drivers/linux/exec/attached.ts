@@ -10,7 +10,8 @@ import { DenvError } from '../../../errors';
 import type { AttachedExec, AttachSpec, ExecEnd, TerminalSize } from '../../driver';
 import { checkId } from '../../host/layout';
 import { execProcess } from '../oci';
-import { findProgram, findPython } from '../../host/programs';
+import { findProgram } from '../../../../machine/programs';
+import { findPython } from '../../host/programs';
 import { runcArgs, runcError } from '../runc';
 import type { HostParts, Sandboxes } from '../sandboxes';
 

@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { isThere, readIfThere } from '../../host/files';
+import { isThere, readIfThere } from '../../../../machine/files';
 import { readArguments } from '../../host/processes';
 
 /**

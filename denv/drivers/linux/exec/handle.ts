@@ -1,9 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { errnoOf } from '../../../errno';
+import { errnoOf } from '../../../../machine/errno';
 import type { ExecEnd, ExecHandle } from '../../driver';
-import { readIfThere } from '../../host/files';
+import { readIfThere } from '../../../../machine/files';
 import type { Cgroups } from '../cgroups';
 import type { Records } from '../records';
 import { findEnd } from './end';

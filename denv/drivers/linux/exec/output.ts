@@ -1,6 +1,6 @@
 import { open } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
-import { isAbsence } from '../../host/files';
+import { isAbsence } from '../../../../machine/files';
 import { at, progressOf } from './files';
 import type { ExecFiles } from './files';
 import { readLog } from './log';

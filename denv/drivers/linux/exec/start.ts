@@ -9,7 +9,7 @@ import type { ExecFiles } from './files';
 import { HeldExec } from './handle';
 import { checkId } from '../../host/layout';
 import { execProcess } from '../oci';
-import { findProgram } from '../../host/programs';
+import { findProgram } from '../../../../machine/programs';
 import type { HostParts, Sandboxes } from '../sandboxes';
 
 /**

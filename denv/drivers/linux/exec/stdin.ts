@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { DenvError } from '../../../errors';
 import { at, holderPid } from './files';
 import type { ExecFiles } from './files';
-import { isAbsence, readIfThere } from '../../host/files';
+import { isAbsence, readIfThere } from '../../../../machine/files';
 
 // As /proc/PID/fdinfo shows what open(2) was given.
 const accessMode = 0o3;

@@ -16,7 +16,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Readable } from 'node:stream';
-import { findProgram } from '../../../../denv/drivers/host/programs';
+import { findProgram } from '../../../../machine/programs';
 import type { TestImage } from './image';
 
 /** Why no engine can be started here; null when one can. */

@@ -1,18 +1,14 @@
 import fs, { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { errnoOf } from '../../../../denv/errno';
-import { isThere, listDirectories, readIfThere } from '../../../../denv/drivers/host/files';
-import { layoutOf } from '../../../../denv/drivers/host/layout';
-import { identify, isAlive, readArguments } from '../../../../denv/drivers/host/processes';
-import { createCgroups } from '../../../../denv/drivers/linux/cgroups';
-import {
-  findExecFiles,
-  makeExecFiles,
-  progressOf,
-} from '../../../../denv/drivers/linux/exec/files';
-import { findEnd } from '../../../../denv/drivers/linux/exec/end';
-import { createRecords } from '../../../../denv/drivers/linux/records';
+import { errnoOf } from '../../machine/errno';
+import { isThere, listDirectories, readIfThere } from '../../machine/files';
+import { layoutOf } from '../../denv/drivers/host/layout';
+import { identify, isAlive, readArguments } from '../../denv/drivers/host/processes';
+import { createCgroups } from '../../denv/drivers/linux/cgroups';
+import { findExecFiles, makeExecFiles, progressOf } from '../../denv/drivers/linux/exec/files';
+import { findEnd } from '../../denv/drivers/linux/exec/end';
+import { createRecords } from '../../denv/drivers/linux/records';
 
 let dir: string;
 beforeEach(() => (dir = mkdtempSync(path.join(tmpdir(), 'denv-files-'))));

@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs';
-import { errnoOf } from '../../errno';
+import { errnoOf } from './errno';
 
 /** What /proc and cgroupfs answer for a process or a cgroup that ended after its file was opened. */
 const endedMeanwhile = ['ESRCH', 'ENODEV'];
