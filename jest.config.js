@@ -40,6 +40,7 @@ const base = {
   modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/.rollouts/', '<rootDir>/.hud/'],
 };
 module.exports = {
+  testSequencer: '<rootDir>/test/longest-first.js',
   projects: [
     {
       ...base,
