@@ -4,8 +4,8 @@ import { RolloutInput } from '../../contracts/rollout';
 import type { RolloutResult } from '../../contracts/rollout';
 import type { Task } from '../../contracts/task';
 import type { TrajectoryEntry } from '../../contracts/trajectory';
-import { activityBench, run } from './bench';
-import type { Bench } from './bench';
+import { activitiesOnFakes, run } from './on-fakes';
+import type { ActivitiesOnFakes } from './on-fakes';
 
 const rootId = 'rollout/b/t/0';
 const childId = `${rootId}/x1.1`;
@@ -30,7 +30,11 @@ const observed = (step: number): TrajectoryEntry => ({
 });
 
 /** A root that has made three steps and has a checkpoint before the second one. */
-async function rooted(bench: Bench, task: Partial<Task> = {}, more: Partial<RolloutInput> = {}) {
+async function rooted(
+  bench: ActivitiesOnFakes,
+  task: Partial<Task> = {},
+  more: Partial<RolloutInput> = {},
+) {
   const root: RolloutInput = {
     rolloutId: rootId,
     batchId: 'b',
@@ -79,7 +83,7 @@ const fork = (step: number, more: object = {}) => ({
 
 describe('declareContinuations', () => {
   test('starts from the checkpoint, with what was left of the budget and a seed of its own', async () => {
-    const bench = activityBench();
+    const bench = activitiesOnFakes();
     const { root, heads, spent } = await rooted(bench);
 
     const [made] = await run(bench.activities.declareContinuations, { root, forks: [fork(2)] });
@@ -105,7 +109,7 @@ describe('declareContinuations', () => {
   });
 
   test('what was kept first stays, whatever has become of the parent', async () => {
-    const bench = activityBench();
+    const bench = activitiesOnFakes();
     const { root } = await rooted(bench);
     const first = await run(bench.activities.declareContinuations, { root, forks: [fork(2)] });
     bench.results.delete(rootId);
@@ -120,7 +124,7 @@ describe('declareContinuations', () => {
   });
 
   test('declares none when one of them has nothing to start from', async () => {
-    const bench = activityBench();
+    const bench = activitiesOnFakes();
     const { root } = await rooted(bench);
     const forks = [fork(2), fork(3, { rolloutId: `${rootId}/x1.2` })];
 
@@ -134,7 +138,7 @@ describe('declareContinuations', () => {
   });
 
   test('by replay: from every step, from the task itself, and with what was spent before it', async () => {
-    const bench = activityBench();
+    const bench = activitiesOnFakes();
     const { root, heads } = await rooted(bench, { hud: { id: 'add' }, verifier: undefined });
 
     const [made] = await run(bench.activities.declareContinuations, { root, forks: [fork(3)] });
@@ -152,7 +156,7 @@ describe('declareContinuations', () => {
   });
 
   test('by replay of a fork: from the version that its own calls began in', async () => {
-    const bench = activityBench();
+    const bench = activitiesOnFakes();
     const { root, heads, spent } = await rooted(bench, { continuation: 'replay' });
     const from = {
       parentRolloutId: 'p',
@@ -176,7 +180,7 @@ describe('declareContinuations', () => {
       'InvalidRequest',
     ],
   ])('refuses a way that there is not: %j', async (task, type) => {
-    const bench = activityBench();
+    const bench = activitiesOnFakes();
     const { root } = await rooted(bench, task);
 
     await expect(
@@ -187,7 +191,7 @@ describe('declareContinuations', () => {
 
 describe('readNodes', () => {
   test('tells what has become of those that have a result, in few bytes', async () => {
-    const bench = activityBench();
+    const bench = activitiesOnFakes();
     const { root } = await rooted(bench);
 
     const nodes = await run(bench.activities.readNodes, {

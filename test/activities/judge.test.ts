@@ -1,6 +1,6 @@
 import type { Grader } from '../../contracts/task';
-import { activityBench, run } from './bench';
-import type { Bench } from './bench';
+import { activitiesOnFakes, run } from './on-fakes';
+import type { ActivitiesOnFakes } from './on-fakes';
 
 const grader: Extract<Grader, { kind: 'judge' }> = {
   kind: 'judge',
@@ -10,7 +10,7 @@ const grader: Extract<Grader, { kind: 'judge' }> = {
   criteria: ['Short.', { text: 'Kind.', weight: 3 }, { text: 'Rude.', weight: -0.5 }],
 };
 
-async function input(bench: Bench, more: Partial<typeof grader> = {}) {
+async function input(bench: ActivitiesOnFakes, more: Partial<typeof grader> = {}) {
   const task = { grading: { graders: [{ ...grader, ...more }] } };
   return {
     key: 'rollout/b/t/0/1/grade/style',
@@ -25,9 +25,9 @@ async function input(bench: Bench, more: Partial<typeof grader> = {}) {
 }
 
 /** What a judge writes, one text a criterion. */
-function writing(...texts: string[]): Bench {
+function writing(...texts: string[]): ActivitiesOnFakes {
   let asked = 0;
-  return activityBench(() => ({ text: texts[asked++] ?? '' }));
+  return activitiesOnFakes(() => ({ text: texts[asked++] ?? '' }));
 }
 
 describe('judge', () => {

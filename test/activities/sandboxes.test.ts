@@ -2,7 +2,7 @@ import { sha256 } from '../../rollouts/documents';
 import type { Target } from '../../contracts/denv';
 import { sandboxIdOf } from '../../denv/ids';
 import { evidence } from '../fakes/fake-denv';
-import { activityBench, run } from './bench';
+import { activitiesOnFakes, run } from './on-fakes';
 
 const bash = { kind: 'bash' as const, name: 'tests', command: 'true' };
 
@@ -28,7 +28,7 @@ const common = { taskRef: '', rolloutId: 'rollout/b/t/0', leaseS: 60 };
 
 describe('createSandbox', () => {
   test('asks for what the task says, labelled, with its files', async () => {
-    const bench = activityBench();
+    const bench = activitiesOnFakes();
     const { ref } = await bench.blobs.put(Buffer.from('tar'));
     const environment = {
       image: 'host',
@@ -69,7 +69,7 @@ describe('createSandbox', () => {
   });
 
   test('a HUD task is attached to where it runs, with nothing claimed about its network', async () => {
-    const bench = activityBench();
+    const bench = activitiesOnFakes();
     const environment = { address: '127.0.0.1:8765', shared: 2, target: 'tcp' };
     const hud = { id: 'add', gradeTimeoutS: 9, noGrade: 'zero' as const };
     const taskRef = await bench.put(bench.packed({ environment, hud, verifier: undefined }));
@@ -112,7 +112,7 @@ describe('createSandbox', () => {
   ] as const)(
     'refuses a grader of kind %s where the target has none, before the agent',
     async (kind, more) => {
-      const bench = activityBench();
+      const bench = activitiesOnFakes();
       bench.denv.client.targets = () => Promise.resolve({ targets: [attachOnly] });
       const environment = { address: '127.0.0.1:8765' };
       const task = { environment, hud: { id: 'add' }, ...(more as object) };
@@ -129,7 +129,7 @@ describe('createSandbox', () => {
   );
 
   test('the same key gives the same sandbox', async () => {
-    const bench = activityBench();
+    const bench = activitiesOnFakes();
     const input = { ...common, key: 'k/create', taskRef: await bench.put(bench.packed()) };
 
     const first = await run(bench.activities.createSandbox, input);
@@ -140,7 +140,7 @@ describe('createSandbox', () => {
   });
 
   test('a task blob of another kind is refused for good', async () => {
-    const bench = activityBench();
+    const bench = activitiesOnFakes();
     const input = { ...common, key: 'k', taskRef: await bench.put({ nonsense: 1 }) };
 
     await expect(run(bench.activities.createSandbox, input)).rejects.toMatchObject({
@@ -152,7 +152,7 @@ describe('createSandbox', () => {
 
 describe('forkVersion', () => {
   test('a child that failed is a final failure: the fork’s outcome is kept', async () => {
-    const bench = activityBench();
+    const bench = activitiesOnFakes();
     bench.denv.client.forkVersion = () =>
       Promise.resolve({
         version: 'ver_1',
@@ -176,7 +176,7 @@ describe('forkVersion', () => {
 
 describe('deleteSandbox', () => {
   test('deletes by the key it was made with, before anybody knows its id', async () => {
-    const bench = activityBench();
+    const bench = activitiesOnFakes();
 
     await run(bench.activities.deleteSandbox, { key: 'k/create', by: 'create' });
     await run(bench.activities.deleteSandbox, { key: 'k/restore', by: 'fork' });
@@ -187,7 +187,7 @@ describe('deleteSandbox', () => {
 
 describe('listTools', () => {
   test('reads every page, under keys of their own', async () => {
-    const bench = activityBench();
+    const bench = activitiesOnFakes();
     const { id } = await bench.denv.client.createSandbox({ image: 'host' }, { key: 'k' });
     const tool = (name: string) => ({ name, inputSchema: {} });
     bench.denv.handlers.call = ({ params }) =>
@@ -213,7 +213,7 @@ describe('listTools', () => {
 
 describe('verify', () => {
   test('sends the verifier with its files, and keeps the evidence', async () => {
-    const bench = activityBench();
+    const bench = activitiesOnFakes();
     const { ref } = await bench.blobs.put(Buffer.from('tar'));
     const verifier = {
       image: 'host',

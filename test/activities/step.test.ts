@@ -4,17 +4,17 @@ import { versionIdOf } from '../../denv/ids';
 import { ModelError } from '../../models/model';
 import { textReply } from '../fakes/fake-denv';
 import { calls } from '../fakes/fake-model';
-import { activityBench, environmentOf, run } from './bench';
-import type { Bench } from './bench';
+import { activitiesOnFakes, environmentOf, run } from './on-fakes';
+import type { ActivitiesOnFakes } from './on-fakes';
 
 const world = 'rollout/b/t/0/1';
 const key = `${world}/step/1/model`;
 const callsKey = `${world}/step/1/call`;
-type Effect = Bench['activities']['runStep'];
+type Effect = ActivitiesOnFakes['activities']['runStep'];
 
 const two = calls(['write', { line: 'a' }], ['write', { line: 'b' }]);
 
-async function input(bench: Bench, more: object = {}) {
+async function input(bench: ActivitiesOnFakes, more: object = {}) {
   const agentRef = await bench.put({
     taskRef: await bench.put(bench.packed()),
     model: { name: 'm', settings: {}, price: null },
@@ -46,11 +46,11 @@ async function input(bench: Bench, more: object = {}) {
   };
 }
 
-const logOf = (bench: Bench) => [...bench.denv.logs.values()][0];
+const logOf = (bench: ActivitiesOnFakes) => [...bench.denv.logs.values()][0];
 
 describe('runStep', () => {
   test('asks the model and makes the calls of its reply, with one snapshot before the first', async () => {
-    const bench = activityBench([two]);
+    const bench = activitiesOnFakes([two]);
 
     const step = await run(bench.activities.runStep, await input(bench));
 
@@ -71,7 +71,7 @@ describe('runStep', () => {
   });
 
   test('takes no snapshot where the policy wants none', async () => {
-    const bench = activityBench([two]);
+    const bench = activitiesOnFakes([two]);
 
     const step = await run(bench.activities.runStep, await input(bench, { checkpoint: 'never' }));
 
@@ -79,7 +79,7 @@ describe('runStep', () => {
   });
 
   test('mutating: a step before which nothing changed has the version before it', async () => {
-    const bench = activityBench([calls(['look', {}]), two, two]);
+    const bench = activitiesOnFakes([calls(['look', {}]), two, two]);
     const given = await input(bench, { checkpoint: 'mutating' });
     const versions: (string | undefined)[] = [];
     let { head } = given;
@@ -104,7 +104,7 @@ describe('runStep', () => {
   });
 
   test('leaves a call of our own tools, and what comes after it, to the workflow', async () => {
-    const bench = activityBench([
+    const bench = activitiesOnFakes([
       calls(['write', { line: 'a' }], ['checkpoint', { name: 'x' }], ['write', { line: 'b' }]),
     ]);
     const given = await input(bench);
@@ -124,7 +124,7 @@ describe('runStep', () => {
   });
 
   test('a worker that died between model and call, or in a call, costs nothing twice', async () => {
-    const bench = activityBench([two]);
+    const bench = activitiesOnFakes([two]);
     const given = await input(bench);
     await run(bench.activities.callModel, given);
 
@@ -139,7 +139,7 @@ describe('runStep', () => {
   });
 
   test('waits for the running call of a worker that died', async () => {
-    const bench = activityBench([calls(['write', { line: 'a' }])]);
+    const bench = activitiesOnFakes([calls(['write', { line: 'a' }])]);
     bench.denv.handlers.call = async (_request, { hang }) => {
       await hang();
       return undefined;
@@ -157,7 +157,7 @@ describe('runStep', () => {
   });
 
   test('tells a final failure as data, beside what was made before it', async () => {
-    const bench = activityBench([two]);
+    const bench = activitiesOnFakes([two]);
     bench.denv.handlers.call = (_request, context) => {
       if (context.key.endsWith('/1')) throw new DenvError('outcome_unknown', 'it died');
       return undefined;
@@ -175,7 +175,7 @@ describe('runStep', () => {
   });
 
   test('tells the version that was taken before a call whose outcome is unknown', async () => {
-    const bench = activityBench([two]);
+    const bench = activitiesOnFakes([two]);
     bench.denv.handlers.call = () => {
       throw new DenvError('outcome_unknown', 'it died');
     };
@@ -187,7 +187,7 @@ describe('runStep', () => {
   });
 
   test('leaves a call that may be asked for again to the workflow, and what comes after it', async () => {
-    const bench = activityBench([two]);
+    const bench = activitiesOnFakes([two]);
     bench.denv.handlers.call = () => {
       throw new DenvError('unavailable', 'connection refused');
     };
@@ -199,7 +199,7 @@ describe('runStep', () => {
   });
 
   test('gives each call what is left of the agent’s time, and makes none after it', async () => {
-    const bench = activityBench([calls(['look', {}], ['look', {}], ['look', {}])]);
+    const bench = activitiesOnFakes([calls(['look', {}], ['look', {}], ['look', {}])]);
     const limits: (number | undefined)[] = [];
     bench.denv.handlers.call = ({ timeoutS }) => {
       limits.push(timeoutS);
@@ -218,7 +218,7 @@ describe('runStep', () => {
     [calls(['write', { line: 'a' }], ['', {}])],
     [{ text: 'done' }],
   ])('makes no call of %j', async (say) => {
-    const bench = activityBench([say]);
+    const bench = activitiesOnFakes([say]);
 
     const step = await run(bench.activities.runStep, await input(bench));
 
@@ -230,7 +230,7 @@ describe('runStep', () => {
     ['cancelRequested', [`${callsKey}/1`]],
     ['workerShutdown', []],
   ])('on %s in a call it makes no other, and tells what was made', async (why, cancelled) => {
-    const bench = activityBench([two]);
+    const bench = activitiesOnFakes([two]);
     bench.denv.handlers.call = async (_request, context) => {
       if (context.key.endsWith('/1')) await context.hang();
       return undefined;
@@ -252,7 +252,9 @@ describe('runStep', () => {
   });
 
   test('a model that fails once its wait is over is not asked again', async () => {
-    const bench = activityBench([new ModelError('ModelRateLimited', '429', { retryAfterS: 61 })]);
+    const bench = activitiesOnFakes([
+      new ModelError('ModelRateLimited', '429', { retryAfterS: 61 }),
+    ]);
     const given = await input(bench);
 
     await expect(run(bench.activities.runStep, given)).rejects.toMatchObject({
@@ -265,7 +267,7 @@ describe('runStep', () => {
   });
 
   test('a model that never answers is waited for no longer than its wait', async () => {
-    const bench = activityBench(['hang']);
+    const bench = activitiesOnFakes(['hang']);
 
     await expect(
       run(bench.activities.runStep, await input(bench, { waitS: 0.05 })),

@@ -2,12 +2,12 @@ import { replyName, sha256 } from '../../../rollouts/documents';
 import { ModelReply } from '../../../contracts/trajectory';
 import { ModelError } from '../../../models/model';
 import { calls } from '../../fakes/fake-model';
-import { activityBench, run } from '../bench';
-import type { Bench } from '../bench';
+import { activitiesOnFakes, run } from '../on-fakes';
+import type { ActivitiesOnFakes } from '../on-fakes';
 
 const key = 'rollout/b/t/0/1/step/1/model';
 
-async function input(bench: Bench, more: object = {}) {
+async function input(bench: ActivitiesOnFakes, more: object = {}) {
   const taskRef = await bench.put(bench.packed());
   const agentRef = await bench.put({
     taskRef,
@@ -31,12 +31,12 @@ async function input(bench: Bench, more: object = {}) {
   };
 }
 
-const asks = (bench: Bench) =>
+const asks = (bench: ActivitiesOnFakes) =>
   [...bench.blobs.named.keys()].filter((name) => name.startsWith('asks/'));
 
 describe('callModel', () => {
   test('opens with system prompt and task, and records the reply under its key', async () => {
-    const bench = activityBench([{ text: 'done' }]);
+    const bench = activitiesOnFakes([{ text: 'done' }]);
 
     const turn = await run(bench.activities.callModel, await input(bench));
 
@@ -57,7 +57,7 @@ describe('callModel', () => {
   });
 
   test('opens with what a HUD environment gave, after the system prompt', async () => {
-    const bench = activityBench([{ text: 'done' }]);
+    const bench = activitiesOnFakes([{ text: 'done' }]);
     const given = await input(bench);
     const { ref } = await bench.blobs.put(Buffer.from([1, 2]));
     const image = { type: 'image', mimeType: 'image/png', ref, bytes: 2 };
@@ -76,7 +76,7 @@ describe('callModel', () => {
   });
 
   test('lets go of the model when the run is over, for good', async () => {
-    const bench = activityBench(['hang']);
+    const bench = activitiesOnFakes(['hang']);
     const given = await input(bench, { runEndsAtMs: Date.now() + 50 });
 
     await expect(run(bench.activities.callModel, given)).rejects.toMatchObject({
@@ -86,7 +86,7 @@ describe('callModel', () => {
   });
 
   test('a recorded reply counts, even when the run is over by now', async () => {
-    const bench = activityBench([{ text: 'done' }]);
+    const bench = activitiesOnFakes([{ text: 'done' }]);
     const given = await input(bench);
     await run(bench.activities.callModel, given);
 
@@ -96,7 +96,7 @@ describe('callModel', () => {
   });
 
   test('never asks again for a recorded reply: another worker gives the same answer', async () => {
-    const bench = activityBench([{ text: 'done' }]);
+    const bench = activitiesOnFakes([{ text: 'done' }]);
     const first = await run(bench.activities.callModel, await input(bench));
 
     const second = await run(bench.otherWorker().callModel, await input(bench), 2);
@@ -106,7 +106,7 @@ describe('callModel', () => {
   });
 
   test('the loser of a race takes the winner’s reply', async () => {
-    const bench = activityBench([{ text: 'late' }]);
+    const bench = activitiesOnFakes([{ text: 'late' }]);
     const complete = bench.model.complete.bind(bench.model);
     bench.model.complete = async (request, options) => {
       const reply = await complete(request, options);
@@ -121,13 +121,13 @@ describe('callModel', () => {
   });
 
   test('counts the asks of killed workers, and not those that got an error for an answer', async () => {
-    const bench = activityBench([new ModelError('ModelUnavailable', '503')]);
+    const bench = activitiesOnFakes([new ModelError('ModelUnavailable', '503')]);
     const given = await input(bench);
     await expect(run(bench.activities.callModel, given)).rejects.toMatchObject({
       type: 'ModelUnavailable',
     });
     await bench.blobs.putIfAbsent(`asks/${sha256(key)}/2-killed`, Buffer.from('{}'));
-    const other = activityBench([{ text: 'done' }]);
+    const other = activitiesOnFakes([{ text: 'done' }]);
     bench.model.complete = other.model.complete.bind(other.model);
 
     const turn = await run(bench.activities.callModel, given, 3);
@@ -137,7 +137,7 @@ describe('callModel', () => {
   });
 
   test('marks its ask before the request goes out', async () => {
-    const bench = activityBench();
+    const bench = activitiesOnFakes();
     let marked = 0;
     bench.model.complete = () => {
       marked = asks(bench).length;
@@ -151,7 +151,7 @@ describe('callModel', () => {
   });
 
   test('shows what is pending, in its order, and images with their bytes', async () => {
-    const bench = activityBench([calls(['look', {}]), { text: 'done' }]);
+    const bench = activitiesOnFakes([calls(['look', {}]), { text: 'done' }]);
     const first = await run(bench.activities.callModel, await input(bench));
     const { ref: image } = await bench.blobs.put(Buffer.from('png'));
     const observation = {
@@ -190,7 +190,7 @@ describe('callModel', () => {
     const many = calls(
       ...Array.from({ length: 130 }, () => ['look', {}] as [string, Record<string, unknown>]),
     );
-    const bench = activityBench([many]);
+    const bench = activitiesOnFakes([many]);
     const turn = await run(bench.activities.callModel, await input(bench));
 
     const skipped = {

@@ -124,7 +124,9 @@ describe('an export for training', () => {
       tokenIds: 'none',
     };
 
-    expect(() => parseConversations(JSON.stringify(leaf))).toThrow('node b is named before it comes');
+    expect(() => parseConversations(JSON.stringify(leaf))).toThrow(
+      'node b is named before it comes',
+    );
     expect(() => parseConversations('{"leaf": 1}')).toThrow('Invalid');
   });
 

@@ -526,7 +526,7 @@ describe('a crash in the middle', () => {
 });
 
 describe('a snapshot of a busy sandbox', () => {
-  test('holds one instant of all its execs, and pauses it shortly', async () => {
+  test('holds one instant of all its execs', async () => {
     const id = await on.newSandbox();
     // Two execs take turns: whatever the instant, the files differ by one at most.
     const first =
@@ -540,13 +540,12 @@ describe('a snapshot of a busy sandbox', () => {
 
     for (let round = 0; round < 5; round += 1) {
       const versionId = newId('ver');
-      const { pausedMs } = await driver.snapshot(id, versionId, { stop: false });
+      await driver.snapshot(id, versionId, { stop: false });
       const read = (name: string) =>
         Number(readFileSync(path.join(driver.versionPath(versionId), 'workspace', name), 'utf8'));
 
       expect(read('a') - read('b')).toBeGreaterThanOrEqual(0);
       expect(read('a') - read('b')).toBeLessThanOrEqual(1);
-      expect(pausedMs).toBeLessThan(250);
       await driver.removeVersion(versionId);
     }
     for (const { handle } of execs) handle.release();

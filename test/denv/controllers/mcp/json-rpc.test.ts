@@ -20,6 +20,8 @@ class LoopTransport implements Transport {
   }
 }
 
+afterEach(() => jest.useRealTimers());
+
 function make() {
   const transport = new LoopTransport();
   const marks: string[] = [];
@@ -82,10 +84,11 @@ describe('JsonRpcPeer', () => {
 
   it('starts the time anew at progress when asked to', async () => {
     const { transport, peer, call } = make();
-    const answer = peer.request(call('a', { timeoutS: 0.2, resetTimeoutOnProgress: true }));
+    jest.useFakeTimers();
+    const answer = peer.request(call('a', { timeoutS: 2, resetTimeoutOnProgress: true }));
 
     for (let n = 0; n < 4; n += 1) {
-      await new Promise((resolve) => setTimeout(resolve, 100));
+      await jest.advanceTimersByTimeAsync(1000);
       transport.say({
         method: 'notifications/progress',
         params: { progressToken: 'a', progress: n },

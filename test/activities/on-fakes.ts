@@ -13,7 +13,7 @@ import { FakeModel } from '../fakes/fake-model';
 import { MemoryBlobs } from '../fakes/memory-blobs';
 
 /** The activities on fakes, each run as Temporal would run it. */
-export function activityBench(say: ConstructorParameters<typeof FakeModel>[0] = []) {
+export function activitiesOnFakes(say: ConstructorParameters<typeof FakeModel>[0] = []) {
   const denv = new FakeDenv();
   const blobs = new MemoryBlobs();
   const model = new FakeModel(say);
@@ -77,7 +77,7 @@ export function activityBench(say: ConstructorParameters<typeof FakeModel>[0] = 
   };
 }
 
-export type Bench = ReturnType<typeof activityBench>;
+export type ActivitiesOnFakes = ReturnType<typeof activitiesOnFakes>;
 
 const quiet = { logger: new DefaultLogger('ERROR') };
 
