@@ -6,7 +6,7 @@ import type { TrajectoryEntry } from '../../../contracts/trajectory';
 import { appendEntries, readEntries } from '../../../rollouts/trajectory/chain';
 import { inputName } from '../../../rollouts/inputs';
 import { declaredRollout } from '../../stores/results';
-import { activityBench, run } from '../../activities/bench';
+import { activitiesOnFakes, run } from '../../activities/on-fakes';
 import { forkWorld, recordRollout, replyEntry, task } from '../../client/api/fork-world';
 import type { ForkWorld } from '../../client/api/fork-world';
 
@@ -32,7 +32,7 @@ describe('what a fork of a step starts from', () => {
 
   /** Forks a step as an exploration of that rollout does, on the same records, under the id that the command line gave. */
   async function forkByExploration(parentId: string, like: RolloutInput): Promise<RolloutInput> {
-    const bench = activityBench();
+    const bench = activitiesOnFakes();
     for (const [name, data] of [...world.blobs.named]) {
       if (name !== inputName(like.rolloutId)) await bench.blobs.putIfAbsent(name, data);
     }
