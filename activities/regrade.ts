@@ -4,7 +4,7 @@ import { sha256 } from '../rollouts/documents';
 import { FoundError } from './support/failures';
 import { activity } from './support/heartbeat';
 import type { Parts } from './support/parts';
-import { factsOf } from '../rollouts/task-facts';
+import { toTaskFacts } from '../rollouts/task-facts';
 import type { GradingFacts } from '../rollouts/task-facts';
 
 /** What a rollout's reward is made of, beside the verdict that is given anew. */
@@ -34,7 +34,7 @@ export function regradeFactsOf(
   { task, verifierFiles }: PackedTask,
   { grades }: Pick<RolloutResult, 'grades'>,
 ): RegradeFacts {
-  const { verifyTimeoutS, grading } = factsOf(task);
+  const { verifyTimeoutS, grading } = toTaskFacts(task);
   return {
     verifyTimeoutS,
     verifierDigest: `sha256:${sha256(JSON.stringify([task.verifier, verifierFiles]))}`,

@@ -8,7 +8,7 @@ import { toFinalFailure } from './support/failures';
 import { activity, held } from './support/heartbeat';
 import type { Parts } from './support/parts';
 import { refuseUngradable } from './support/target-needs';
-import { factsOf, refuseUnclear } from '../rollouts/task-facts';
+import { refuseRepeatedGraders, toTaskFacts } from '../rollouts/task-facts';
 import type { TaskFacts } from '../rollouts/task-facts';
 import { sendTrees } from './support/trees';
 
@@ -69,7 +69,7 @@ export function sandboxActivities({ denv, blobs, documents, owner }: Parts) {
     createSandbox: activity(
       async (input: CreateSandboxInput, signal: AbortSignal): Promise<StartedSandbox> => {
         const packed = await documents.get(PackedTask, input.taskRef);
-        refuseUnclear(packed.task);
+        refuseRepeatedGraders(packed.task);
         refuseCheckpointTools(packed.task);
         await refuseUngradable(denv, packed.task);
         const request = createRequest(packed, input);
@@ -133,7 +133,7 @@ function started(sandbox: Sandbox, { task }: PackedTask): StartedSandbox {
   return {
     sandboxId: sandbox.id,
     version: sandbox.version,
-    task: factsOf(task),
+    task: toTaskFacts(task),
   };
 }
 

@@ -521,6 +521,7 @@ export const Target = z.object({
   /** Why nothing can be placed here now; null when it works. */
   missing: z.string().nullable().default(null),
   fork: z.enum(['O(1)', 'O(change)', 'none']),
+  /** False on every target there is: processes start anew in a fork. */
   memoryFork: z.boolean(),
   egressDeny: z.boolean(),
   caps: z.object({

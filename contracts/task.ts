@@ -182,9 +182,9 @@ export type CheckpointPolicy = z.infer<typeof CheckpointPolicy>;
 
 /**
  * How a continuation gets a controller that keeps state in memory. `snapshot`: it starts anew on the forked files. `replay`: the
- * start is made again, and the recorded tool calls are made again in it, at no model cost. `memory`: forked too, where a target can.
+ * start is made again, and the recorded tool calls are made again in it, at no model cost.
  */
-export const ContinuationWay = z.enum(['snapshot', 'replay', 'memory']);
+export const ContinuationWay = z.enum(['snapshot', 'replay']);
 export type ContinuationWay = z.infer<typeof ContinuationWay>;
 
 /** Which of a rollout's versions are kept once it has ended: those of kept verdicts always are. */

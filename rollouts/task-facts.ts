@@ -41,9 +41,9 @@ const defaultStartTimeoutS = 3600;
 const defaultGradeTimeoutS = 7200;
 const defaultCommandTimeoutS = 600;
 
-export function factsOf(task: Task): TaskFacts {
+export function toTaskFacts(task: Task): TaskFacts {
   const { hud, verifier } = task;
-  const grading = gradingOf(task);
+  const grading = toGradingFacts(task);
   return {
     setupCommands: task.setup?.length ?? 0,
     solutionCommands: task.solution?.length ?? 0,
@@ -64,49 +64,67 @@ export function factsOf(task: Task): TaskFacts {
   };
 }
 
-/** @throws DenvError invalid_request when two graders would give the same named reward */
-export function refuseUnclear(task: Task): void {
-  const seen = new Set<string>();
-  for (const { name, kind } of gradingOf(task)?.graders ?? []) {
-    const again = seen.has(name) ? `the name ${name}` : null;
-    const twice = kind !== 'bash' && kind !== 'judge' && seen.has(`/${kind}`) ? kind : null;
-    if (again || twice) {
-      const what = again ?? `a grader of kind ${twice}`;
-      throw new DenvError('invalid_request', `task ${task.id}: grading has ${what} twice`);
-    }
-    seen.add(name).add(`/${kind}`);
-  }
+export interface RepeatedGrader {
+  index: number;
+  field: 'name' | 'kind';
+  value: string;
 }
 
-/** The kinds of graders that a rollout of the task asks. */
-export const gradersOf = (task: Task): Grader['kind'][] =>
-  gradingOf(task)?.graders.map(({ kind }) => kind) ?? ['verify'];
+/** Finds graders that cannot be told from one before them: of the same name, or of a kind that is asked only once. */
+export function findRepeatedGraders(
+  graders: { kind?: unknown; name?: unknown }[],
+): RepeatedGrader[] {
+  const names = new Set<unknown>();
+  const kinds = new Set<unknown>();
+  return graders.flatMap(({ kind, name = kind }, index): RepeatedGrader[] => {
+    if (kind === undefined) return [];
+    const sameName = names.has(name);
+    const sameKind = (kind === 'verify' || kind === 'hud') && kinds.has(kind);
+    names.add(name);
+    kinds.add(kind);
+    if (sameName) return [{ index, field: 'name', value: String(name) }];
+    return sameKind ? [{ index, field: 'kind', value: kind }] : [];
+  });
+}
 
-function gradingOf(task: Task): GradingFacts | null {
+/** @throws DenvError invalid_request when two graders would give the same named reward */
+export function refuseRepeatedGraders(task: Task): void {
+  const [again] = findRepeatedGraders(toGradingFacts(task)?.graders ?? []);
+  if (!again) return;
+  const what =
+    again.field === 'name' ? `the name ${again.value}` : `a grader of kind ${again.value}`;
+  throw new DenvError('invalid_request', `task ${task.id}: grading has ${what} twice`);
+}
+
+/** The kinds of graders that a rollout of the task asks, in order. */
+export const graderKinds = (task: Task): Grader['kind'][] =>
+  toGradingFacts(task)?.graders.map(({ kind }) => kind) ?? ['verify'];
+
+function toGradingFacts(task: Task): GradingFacts | null {
   if (task.grading) {
     const { combine = 'weighted', graders } = task.grading;
-    return { combine, graders: graders.map((grader, index) => graderOf(task, grader, index)) };
+    return { combine, graders: graders.map((grader, index) => toGraderFacts(task, grader, index)) };
   }
   if (!task.hud) return null;
-  const hud = graderOf(task, { kind: 'hud' }, null);
+  const hud = toGraderFacts(task, { kind: 'hud' }, null);
   if (!task.verifier) return { combine: 'weighted', graders: [hud] };
-  const verify = graderOf(task, { kind: 'verify' }, null);
+  const verify = toGraderFacts(task, { kind: 'verify' }, null);
   return { combine: 'weighted', graders: [verify, { ...hud, counts: false }] };
 }
 
-function graderOf(task: Task, grader: Grader, index: number | null): GraderFacts {
+function toGraderFacts(task: Task, grader: Grader, index: number | null): GraderFacts {
   return {
     name: grader.name ?? grader.kind,
     kind: grader.kind,
     weight: grader.weight ?? 1,
     index,
-    timeoutS: timeoutOf(task, grader),
+    timeoutS: graderTimeoutS(task, grader),
     criteria: grader.kind === 'judge' ? grader.criteria.length : 0,
     counts: true,
   };
 }
 
-function timeoutOf({ hud, verifier }: Task, grader: Grader): number {
+function graderTimeoutS({ hud, verifier }: Task, grader: Grader): number {
   switch (grader.kind) {
     case 'verify':
       return verifier?.timeoutS ?? defaultCommandTimeoutS;

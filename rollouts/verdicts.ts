@@ -16,3 +16,8 @@ export function regradedOf({ result, regraded }: RolloutRow): RolloutSummary['re
   if (!result || !regraded) return undefined;
   return { regradeId: regraded.regradeId, first: result.reward };
 }
+
+/** The version that the last verdict of a rollout's own judged, also one that gave no reward; null when there is none. */
+export function judgedVersion(result: Pick<RolloutResult, 'verdicts'> | null): string | null {
+  return result?.verdicts.findLast(({ of }) => of === 'submission')?.version || null;
+}

@@ -7,51 +7,51 @@ export interface ChosenWay {
   why: string;
 }
 
-type Judged = Pick<Task, 'hud' | 'verifier' | 'grading'>;
+/** What decides it, of a task as it was written or loaded. */
+interface Graded {
+  hud?: unknown;
+  verifier?: unknown;
+  grading?: { graders: { kind?: unknown }[] };
+}
 
-/** What the embedded targets say of forks of memory. */
-export const memoryRefusal =
-  '`memory` is not supported: no target here forks the memory of processes';
+export const hudInMemory =
+  'a HUD task lives in its environment\u2019s memory, which no version holds';
 
-const hudMemory = 'a HUD task lives in its environment\u2019s memory, which no version holds';
-
-/** The way that somebody asked for, or the task names, or that fits it. Whether it can be gone: `refusedWay`. */
-export function wayOf(
-  task: Judged & Pick<Task, 'continuation'>,
+/** Chooses the way that somebody asked for, or the task names, or that fits it. `refusedWay` says whether it is possible. */
+export function chooseWay(
+  task: Graded & Pick<Task, 'continuation'>,
   asked?: ContinuationWay,
 ): ChosenWay {
   if (asked !== undefined) return { way: asked, why: 'asked for' };
   if (task.continuation !== undefined) return { way: task.continuation, why: 'its task says so' };
-  if (task.hud) return { way: 'replay', why: hudMemory };
+  if (task.hud) return { way: 'replay', why: hudInMemory };
   return { way: 'snapshot', why: 'its controller starts anew on the files of the checkpoint' };
 }
 
-/** Why a task's continuations cannot go that way; null when they can. */
-export function refusedWay(task: Judged, way: ContinuationWay): string | null {
-  if (way === 'memory') return memoryRefusal;
-  if (way === 'replay' || !task.hud || verifyAlone(task)) return null;
-  return `\`snapshot\`: ${hudMemory}, and its own grade is part of the reward`;
+/** Says why a task's rollouts cannot be continued that way; null when they can. */
+export function refusedWay(task: Graded, way: ContinuationWay): string | null {
+  if (way === 'replay' || task.hud === undefined || isVerifiedAlone(task)) return null;
+  return `\`snapshot\`: ${hudInMemory}, and its own grade is part of the reward`;
 }
 
 /**
  * Whether denv verify alone gives the reward, which looks at nothing but files: then what a HUD environment keeps in its memory
  * counts for nothing.
  */
-export function verifyAlone({ verifier, grading }: Judged): boolean {
+function isVerifiedAlone({ verifier, grading }: Graded): boolean {
   if (grading) return grading.graders.every(({ kind }) => kind === 'verify');
   return verifier !== undefined;
 }
 
 /**
  * Decides how a rollout of this task is continued: from a snapshot, or by replaying its calls.
- * @throws DenvError capability_missing, invalid_request when it cannot be continued that way
+ * @throws DenvError invalid_request when it cannot be continued that way
  */
-export function chooseContinuationWay(task: Task): 'snapshot' | 'replay' {
-  const { way } = wayOf(task);
+export function chooseContinuationWay(task: Task): ContinuationWay {
+  const { way } = chooseWay(task);
   const refused = refusedWay(task, way);
-  if (way !== 'memory' && refused === null) return way;
-  const code = way === 'memory' ? 'capability_missing' : 'invalid_request';
-  throw new DenvError(code, `task ${task.id}: continuation ${refused}`);
+  if (refused === null) return way;
+  throw new DenvError('invalid_request', `task ${task.id}: continuation ${refused}`);
 }
 
 /** Whether a version of a task's sandbox holds everything that its reward depends on. */

@@ -1,7 +1,8 @@
 import type { Complaint, FieldPath } from './refusals';
 import { nestingComplaint } from './hud/config';
 import { isModelName, modelNameRemedy } from '../rollouts/model-names';
-import { memoryRefusal } from '../rollouts/ways';
+import { findRepeatedGraders } from '../rollouts/task-facts';
+import { hudInMemory, refusedWay } from '../rollouts/ways';
 
 /**
  * What a task asks for that cannot go together: HUD tasks and their controllers, targets that start nothing, graders. For tasks
@@ -26,8 +27,6 @@ export function combinationComplaints(task: unknown): Complaint[] {
 
 type Look = (...path: FieldPath) => unknown;
 
-const inMemory = 'a HUD task lives in its environment\u2019s memory, which no version holds';
-
 function hudComplaints(value: Look): Complaint[] {
   const kind = value('environment', 'controller', 'kind');
   if (value('hud') === undefined) {
@@ -46,42 +45,44 @@ function hudComplaints(value: Look): Complaint[] {
   }
   if (value('onOutcomeUnknown') === 'restore') {
     const remedy = 'say `report` or `fail`, or leave it out';
-    complaints.push({ path: ['onOutcomeUnknown'], message: `\`restore\`: ${inMemory}`, remedy });
+    complaints.push({ path: ['onOutcomeUnknown'], message: `\`restore\`: ${hudInMemory}`, remedy });
   }
   const checkpoints = value('checkpoints');
-  if (checkpoints !== undefined && checkpoints !== 'never' && !onlyVerified(value)) {
+  if (
+    checkpoints !== undefined &&
+    checkpoints !== 'never' &&
+    refusedWay(gradedBy(value), 'snapshot')
+  ) {
     const remedy = 'say `never`, or leave it out';
-    complaints.push({ path: ['checkpoints'], message: inMemory, remedy });
+    complaints.push({ path: ['checkpoints'], message: hudInMemory, remedy });
   }
   return complaints;
 }
 
-/** Ways on that no target can go, or that would lose what the reward is made of. */
+/** Ways to continue that would lose what the reward is made of. */
 function continuationComplaints(value: Look): Complaint[] {
   const complaints: Complaint[] = [];
-  const way = value('continuation');
-  const hud = value('hud') !== undefined;
-  if (way === 'memory') {
-    const remedy = hud ? 'say `replay`, or leave it out' : 'say `snapshot` or `replay`';
-    complaints.push({ path: ['continuation'], message: memoryRefusal, remedy });
-  }
-  if (way === 'snapshot' && hud && !onlyVerified(value)) {
-    const message = `\`snapshot\`: ${inMemory}, and its own grade is part of the reward`;
+  const refused =
+    value('continuation') === 'snapshot' ? refusedWay(gradedBy(value), 'snapshot') : null;
+  if (refused !== null) {
     const remedy = 'say `replay`, or have the reward come from a `verifier` alone';
-    complaints.push({ path: ['continuation'], message, remedy });
+    complaints.push({ path: ['continuation'], message: refused, remedy });
   }
-  if (value('checkpointTools') === true && hud) {
-    const message = `an agent cannot roll back a HUD task: ${inMemory}`;
+  if (value('checkpointTools') === true && value('hud') !== undefined) {
+    const message = `an agent cannot roll back a HUD task: ${hudInMemory}`;
     complaints.push({ path: ['checkpointTools'], message, remedy: 'leave it out' });
   }
   return complaints;
 }
 
-/** Of a task as it was written: denv verify alone gives the reward. */
-function onlyVerified(value: Look): boolean {
+/** What gives the reward of a task as it was written. */
+function gradedBy(value: Look): Parameters<typeof refusedWay>[0] {
   const graders = value('grading', 'graders');
-  if (!Array.isArray(graders)) return value('verifier') !== undefined;
-  return graders.every((grader: unknown) => isObject(grader) && grader['kind'] === 'verify');
+  return {
+    hud: value('hud'),
+    verifier: value('verifier'),
+    ...(Array.isArray(graders) ? { grading: { graders: graders.map(fieldsIn) } } : {}),
+  };
 }
 
 /** Nothing is started at an address, and nothing of it but its HUD channel can be reached. */
@@ -125,16 +126,19 @@ function targetComplaints(value: Look): Complaint[] {
 
 function graderComplaints(graders: unknown): Complaint[] {
   if (!Array.isArray(graders)) return [];
-  const seen = new Set<unknown>();
-  return graders.flatMap((grader: unknown, i): Complaint[] => {
-    if (!isObject(grader)) return [];
-    const { kind, name = kind, model } = grader;
+  const repeated = new Map(
+    findRepeatedGraders(graders.map(fieldsIn)).map((one) => [one.index, one]),
+  );
+  return graders.map(fieldsIn).flatMap((grader, i): Complaint[] => {
+    const { kind, model } = grader;
     const path: FieldPath = ['grading', 'graders', i];
-    if (seen.has(name)) {
-      const remedy = 'give each grader its own name';
-      return [{ path: [...path, 'name'], message: `${String(name)}: used before`, remedy }];
+    const again = repeated.get(i);
+    if (again) {
+      const { field, value } = again;
+      const remedy =
+        field === 'name' ? 'give each grader its own name' : 'leave it out: it is asked once';
+      return [{ path: [...path, field], message: `${value}: used before`, remedy }];
     }
-    seen.add(name);
     if (kind !== 'judge' || typeof model !== 'string' || isModelName(model)) return [];
     const message = `${JSON.stringify(model)} says no provider`;
     return [{ path: [...path, 'model'], message, remedy: modelNameRemedy(model) }];
@@ -145,6 +149,8 @@ function numbersOf(limits: Record<string, unknown>) {
   const number = (name: string) => (typeof limits[name] === 'number' ? limits[name] : undefined);
   return { agentTimeoutS: number('agentTimeoutS'), runTimeoutS: number('runTimeoutS') };
 }
+
+const fieldsIn = (value: unknown): Record<string, unknown> => (isObject(value) ? value : {});
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null;

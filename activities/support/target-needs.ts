@@ -2,7 +2,7 @@ import type { Target } from '../../contracts/denv';
 import type { Grader, Task } from '../../contracts/task';
 import type { DenvClient } from '../../denv/client';
 import { DenvError } from '../../denv/errors';
-import { gradersOf } from '../../rollouts/task-facts';
+import { graderKinds } from '../../rollouts/task-facts';
 
 /**
  * Refuses a task whose target could not grade what the agent leaves: better before the agent than after it. A server is asked
@@ -16,7 +16,7 @@ export async function refuseUngradable(denv: DenvClient, task: Task): Promise<vo
   const row = (await denv.targets()).targets.find((one) => one.name === name);
   // Of a target that it does not have, the server says so itself.
   if (!row) return;
-  const missing = gradersOf(task).find((kind) => !canGrade(row, kind));
+  const missing = graderKinds(task).find((kind) => !canGrade(row, kind));
   if (!missing) return;
   throw new DenvError(
     'capability_missing',

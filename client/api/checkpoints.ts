@@ -5,6 +5,7 @@ import { openWork } from '../../retention/open-work';
 import { holdOf } from '../../retention/rules';
 import type { Hold, RetentionRules } from '../../retention/rules';
 import { gatherFacts } from '../../retention/facts';
+import { judgedVersion } from '../../rollouts/verdicts';
 import type { Rollouts } from './connect';
 import { UserError } from '../errors';
 import { readOpenStatus } from './rollouts';
@@ -37,10 +38,10 @@ export async function checkpointsOf(
   const row = await rollouts.ledger.rollout(rolloutId);
   if (!row) throw new UserError(`there is no rollout ${rolloutId}; see: rollouts list`);
   const taken = row.result?.checkpoints ?? (await readOpenStatus(rollouts, rolloutId)).checkpoints;
-  const final = row.result?.verdicts.findLast(({ of }) => of === 'submission')?.version;
+  const final = judgedVersion(row.result);
   const named: { step: number | null; version: string }[] = [
     ...taken.map(({ step, version }) => ({ step, version })),
-    ...(final === undefined ? [] : [{ step: null, version: final }]),
+    ...(final === null ? [] : [{ step: null, version: final }]),
   ];
   const versions = new Map<string, Version>();
   for (const id of new Set(named.map(({ version }) => version))) {

@@ -1,3 +1,4 @@
+import { judgedVersion } from '../../rollouts/verdicts';
 import type { VersionDiff } from '../../contracts/denv';
 import type { RolloutResult } from '../../contracts/rollout';
 import type { TrajectoryEntry } from '../../contracts/trajectory';
@@ -128,8 +129,7 @@ function outcomeOf({ standing, result }: Side): DiffSide {
 }
 
 function lastVersion({ standing, result }: Side): string | null {
-  const judged = result?.verdicts.findLast(({ of }) => of === 'submission')?.version;
-  return judged || (standing.checkpoints.at(-1)?.version ?? null);
+  return judgedVersion(result) ?? standing.checkpoints.at(-1)?.version ?? null;
 }
 
 async function diffFiles(

@@ -2,7 +2,7 @@ import type { RolloutInput } from '../../contracts/rollout';
 import { PackedTask } from '../../contracts/task';
 import type { ContinuationWay } from '../../contracts/task';
 import type { TrajectoryEntry } from '../../contracts/trajectory';
-import { wayOf } from '../../rollouts/ways';
+import { chooseWay } from '../../rollouts/ways';
 import type { ChosenWay } from '../../rollouts/ways';
 import type { Records } from './connect';
 import { editsBetween } from '../../rollouts/trajectory/edits';
@@ -38,7 +38,7 @@ export async function readLineage(
   const input = await findInput(store, rolloutId);
   if (!input) return { origin: null, goesOn: null };
   const { task } = await store.documents.get(PackedTask, input.taskRef);
-  return { origin: await readOrigin(store, input, own), goesOn: wayOf(task) };
+  return { origin: await readOrigin(store, input, own), goesOn: chooseWay(task) };
 }
 
 async function findInput(store: Store, rolloutId: string): Promise<RolloutInput | null> {

@@ -7,7 +7,7 @@ import { isModelName, modelNameRemedy } from '../../rollouts/model-names';
 import { packTask } from '../../tasks/pack';
 import { missingPrice, priceOf } from '../../tasks/prices';
 import type { LoadedTaskset } from '../../tasks/loaded';
-import { refusedWay, wayOf } from '../../rollouts/ways';
+import { refusedWay, chooseWay } from '../../rollouts/ways';
 import { UsageError } from '../errors';
 
 /** What a person asked for, beside the taskset. */
@@ -118,7 +118,7 @@ export async function planBatch(
 
 /** A HUD task whose continuations make its calls again has no use for versions. */
 function defaultCheckpoints(task: Task): CheckpointPolicy {
-  return task.hud && wayOf(task).way !== 'snapshot' ? 'never' : 'step';
+  return task.hud && chooseWay(task).way !== 'snapshot' ? 'never' : 'step';
 }
 
 function checkBatchId(batchId: string): void {

@@ -1,11 +1,11 @@
-import { gradersOf } from '../../rollouts/task-facts';
+import { graderKinds } from '../../rollouts/task-facts';
 import { BatchRollouts } from '../../contracts/batch';
 import type { RegradeInput } from '../../contracts/regrade';
 import type { RolloutInput } from '../../contracts/rollout';
 import { PackedTask } from '../../contracts/task';
 import type { RolloutRow } from '../../stores/ledger';
 import { readDocument } from '../../rollouts/documents';
-import { currentResult } from '../../rollouts/verdicts';
+import { currentResult, judgedVersion } from '../../rollouts/verdicts';
 import type { Rollouts } from './connect';
 import { UserError } from '../errors';
 import { readInput } from '../../rollouts/inputs';
@@ -56,7 +56,7 @@ export async function planRegrade(
     const task = tasks.get(taskRef) ?? judgingTask(rollouts, taskRef, verifier);
     tasks.set(taskRef, task);
     const why = whyNot(row, await task);
-    const version = finalVersion(row);
+    const version = judgedVersion(row.result) ?? '';
     if (why !== null) plan.left.push({ rolloutId, before, ...why });
     else plan.judged.push({ rolloutId, before, version, taskRef: (await task).taskRef });
   }
@@ -86,7 +86,7 @@ async function chosenRows(
 
 interface JudgingTask {
   taskRef: string;
-  graders: ReturnType<typeof gradersOf>;
+  graders: ReturnType<typeof graderKinds>;
 }
 
 async function judgingTask(
@@ -95,7 +95,7 @@ async function judgingTask(
   verifier: PackedVerifier | null,
 ): Promise<JudgingTask> {
   const packed = await readDocument(blobs, PackedTask, taskRef);
-  const graders = gradersOf(packed.task);
+  const graders = graderKinds(packed.task);
   if (!verifier) return { taskRef, graders };
   const judging = withVerifier(packed, verifier);
   const { ref } = await blobs.put(Buffer.from(JSON.stringify(judging)));
@@ -113,12 +113,7 @@ function whyNot(
       : 'no verifier gave its reward, only graders that ran when it ended';
     return { why, missing: false };
   }
-  if (finalVersion({ result }) !== '') return null;
+  if (judgedVersion(result) !== null) return null;
   const why = `it has no final snapshot: it ended before a verifier judged one; see: rollouts show ${rolloutId}`;
   return { why, missing: true };
-}
-
-/** What the last verdict of its own judged, also one that gave nothing; empty when there is none. */
-function finalVersion({ result }: Pick<RolloutRow, 'result'>): string {
-  return result?.verdicts.findLast(({ of }) => of === 'submission')?.version ?? '';
 }

@@ -2,7 +2,7 @@ import type { ExploreNode } from '../../contracts/exploration';
 import type { Checkpoint, RolloutInput } from '../../contracts/rollout';
 import { PackedTask } from '../../contracts/task';
 import type { ContinuationWay } from '../../contracts/task';
-import { refusedWay, wayOf } from '../../rollouts/ways';
+import { refusedWay, chooseWay } from '../../rollouts/ways';
 import type { ChosenWay } from '../../rollouts/ways';
 import type { Rollouts } from './connect';
 import { currentResult } from '../../rollouts/verdicts';
@@ -45,7 +45,7 @@ export async function readStanding(rollouts: Rollouts, rolloutId: string): Promi
 
 /** How continuations go on from here. @throws UsageError when they cannot go that way */
 export function wayFrom({ input, packed }: Standing, asked?: ContinuationWay): ChosenWay {
-  const chosen = wayOf(packed.task, asked);
+  const chosen = chooseWay(packed.task, asked);
   const refused = refusedWay(packed.task, chosen.way);
   if (refused === null) return chosen;
   throw new UsageError(

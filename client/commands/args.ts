@@ -27,7 +27,7 @@ export function positiveNumber(text: string): number {
   throw new InvalidArgumentError('Give a number above 0.');
 }
 
-/** Parses how a continuation begins. `memory` is a way of the contracts that nothing here can do. */
+/** Parses how a continuation begins. */
 export const continuationWay = choice<ContinuationWay>(['snapshot', 'replay']);
 
 /** Parses before which steps a checkpoint is taken. */

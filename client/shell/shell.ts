@@ -1,3 +1,4 @@
+import { judgedVersion } from '../../rollouts/verdicts';
 import { randomUUID } from 'node:crypto';
 import { attach } from './attach';
 import type { DenvPlace, Rollouts } from '../api/connect';
@@ -28,9 +29,8 @@ export async function readShellVersion(
 ): Promise<string> {
   const standing = await readStanding(rollouts, rolloutId);
   if (step !== undefined) return readVersion(rollouts, standing, step);
-  const result = (await rollouts.ledger.rollout(rolloutId))?.result;
-  const judged = result?.verdicts.findLast(({ of }) => of === 'submission')?.version;
-  const version = judged || standing.checkpoints.at(-1)?.version;
+  const result = (await rollouts.ledger.rollout(rolloutId))?.result ?? null;
+  const version = judgedVersion(result) ?? standing.checkpoints.at(-1)?.version;
   if (version) return version;
   throw new UserError(
     `${rolloutId} has no version to open: it took no checkpoint, and nothing of it was verified`,

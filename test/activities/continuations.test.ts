@@ -174,7 +174,6 @@ describe('declareContinuations', () => {
   });
 
   test.each([
-    [{ continuation: 'memory' as const }, 'CapabilityMissing'],
     [
       { continuation: 'snapshot' as const, hud: { id: 'add' }, verifier: undefined },
       'InvalidRequest',

@@ -74,7 +74,6 @@ async function startTask(rollout: Rollout, sandbox: AgentSandbox): Promise<void>
 async function start(rollout: Rollout): Promise<AgentSandbox> {
   const { input, state } = rollout;
   state.stage = 'create';
-  if (input.from?.way === 'memory') throw noMemory(input);
   const key = createKey(state);
   const common = {
     key,
@@ -89,11 +88,6 @@ async function start(rollout: Rollout): Promise<AgentSandbox> {
     ? await activities.forkVersion({ ...common, version })
     : await activities.createSandbox(common);
   return enter(rollout, started, { agentRef: null, startVersion: started.version });
-}
-
-function noMemory({ rolloutId }: RolloutInput): Error {
-  const message = `${rolloutId}: way memory: no target can fork what is in memory; take snapshot or replay`;
-  return failed('CapabilityMissing', message);
 }
 
 async function setUp(rollout: Rollout, { sandboxId, task }: AgentSandbox): Promise<void> {

@@ -86,7 +86,6 @@ describe('starting an exploration', () => {
       { strategy: { name: 'flat', count: 3, depth: 1, branch: 1, every: 1, at: 3 } },
       '--at 3: rollout/b/t/0 has no checkpoint before that step; it has them before 1, 2',
     ],
-    ['memory', { way: 'memory' }, '--way memory: rollout/b/t/0 cannot go on that way'],
     [
       'a budget in dollars for a model without a price',
       { limits: { concurrency: 1, maxContinuations: 1, maxDepth: 1, maxCostUsd: 1 } },

@@ -222,7 +222,6 @@ describe('forking a rollout', () => {
       { at: 3, way: 'snapshot' },
       '--at 3: of rollout/b/t/0 there is no checkpoint before step 3 (it has them before 1, 2); --way replay needs none',
     ],
-    ['memory', { way: 'memory' }, '`memory` is not supported: no target here forks the memory'],
     ['a model without a provider', { changes: { model: 'large' } }, '--model large:'],
   ])('refuses %s', async (_what, over, message) => {
     await recordRollout(world);

@@ -210,15 +210,4 @@ describe('a continuation by replay', () => {
       expect(denv.effectsOf('create')).toHaveLength(2);
     });
   });
-
-  test('way memory is refused by name', async () => {
-    await env.withWorker({ model: say }, async (running) => {
-      const child = await continuation(running, {}, { way: 'memory' });
-
-      expect(await (await running.start(child)).result()).toMatchObject({
-        outcome: 'unscored',
-        failure: { class: 'task', type: 'CapabilityMissing', stage: 'create' },
-      });
-    });
-  });
 });
