@@ -110,10 +110,9 @@ async function makeInput(
 /** Finds how far a rollout is that has ended, or runs; null when neither the ledger nor Temporal knows it. */
 async function findProgress({ ledger }: Parts, rolloutId: string): Promise<Progress | null> {
   const [result] = await ledger.results([rolloutId]);
-  if (result) return { ...result, nextStep: null };
+  if (result) return result;
   const handle = Context.current().client.workflow.getHandle(rolloutId);
-  const status = await nullIfGone(handle.query<RolloutStatus>('status'));
-  return status && { ...status, nextStep: status.step + 1 };
+  return nullIfGone(handle.query<RolloutStatus>('status'));
 }
 
 async function readFacts(

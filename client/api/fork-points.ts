@@ -63,9 +63,8 @@ export async function readPoint(
   standing: Standing,
   step: number,
 ): Promise<Checkpoint> {
-  const { input, state, steps, trajectory, checkpoints } = standing;
-  const nextStep = state === 'running' ? steps + 1 : null;
-  const point = await findPoint(documents, { trajectory, checkpoints, nextStep }, step);
+  const { input, trajectory } = standing;
+  const point = await findPoint(documents, standing, step);
   if (point) return point;
   const last = stepsIn(await readEntries(documents, trajectory)).at(-1);
   throw new UsageError(

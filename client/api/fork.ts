@@ -78,12 +78,15 @@ async function readPlace(
   { rolloutId, at }: ForkRequest,
 ): Promise<{ standing: Standing; point: Checkpoint }> {
   const standing = await readStanding(rollouts, rolloutId);
-  if (at !== 'last') return { standing, point: await readPoint(rollouts, standing, at) };
-  // What the rollout answers is the point: it may be steps ahead by the time that anything is read of it.
-  if (standing.state === 'running') {
-    return { standing, point: await takeCheckpoint(rollouts, rolloutId) };
+  const { state, steps, checkpoints } = standing;
+  if (state === 'running' && (at === 'last' || at === steps + 1)) {
+    // The rollout's own answer is the point: what is read of it meanwhile lacks a step's calls, or is steps ahead.
+    const point = await takeCheckpoint(rollouts, rolloutId);
+    if (at === 'last' || at === point.step) return { standing, point };
+    const now = await readStanding(rollouts, rolloutId);
+    return { standing: now, point: await readPoint(rollouts, now, at) };
   }
-  const step = standing.checkpoints.at(-1)?.step ?? standing.steps;
+  const step = at === 'last' ? (checkpoints.at(-1)?.step ?? steps) : at;
   if (step < 1) throw new UsageError(`${rolloutId} has made no step to fork`);
   return { standing, point: await readPoint(rollouts, standing, step) };
 }

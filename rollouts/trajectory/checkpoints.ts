@@ -10,28 +10,24 @@ export interface Progress {
   trajectory: string;
   /** The latest of its checkpoints; the transcript names the versions of older ones. */
   checkpoints: Checkpoint[];
-  /** The step that it makes next; null once it has ended. */
-  nextStep: number | null;
 }
 
 /**
  * Finds the point before a step: the transcript as the agent had it when it was asked for that step, what was spent until then, and
  * the version that was taken there, which is empty where none was. A step that the transcript has lost, because the rollout went
- * back to a checkpoint before it, is found as long as its checkpoint is listed; so is the step that a running rollout makes next.
+ * back to a checkpoint before it, is found as long as its checkpoint is listed.
  * @returns null when the rollout has made no such step
  */
 export async function findPoint(
   documents: Pick<Documents, 'get' | 'put'>,
-  { trajectory, checkpoints, nextStep }: Progress,
+  { trajectory, checkpoints }: Progress,
   step: number,
 ): Promise<Checkpoint | null> {
   const listed = checkpoints.find((checkpoint) => checkpoint.step === step);
   const links = await readLinks(documents, trajectory);
   const entries = toEntries(links);
-  const isMade = stepsIn(entries).includes(step);
-  // A checkpoint that was asked for between two steps knows nothing of what a person said after it and before the next reply.
-  if (listed && !isMade) return listed;
-  if (!isMade && step !== nextStep) return null;
+  if (!stepsIn(entries).includes(step)) return listed ?? null;
+  // Not as listed: a checkpoint that was asked for between two steps lacks what a person said after it.
   return {
     step,
     version: listed?.version || (findVersionBefore(entries, step) ?? ''),

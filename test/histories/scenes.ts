@@ -178,7 +178,7 @@ export const scenes: Record<string, (env: TemporalEnv) => Promise<WorkflowHandle
     const input = await env.declare({ checkpoints: 'never', task });
     return env.withWorker({ model: [write, write, { text: 'done' }] }, async ({ start }) => {
       const { trajectory, steps } = await (await start(input)).result();
-      const progress = { trajectory, checkpoints: [], nextStep: null };
+      const progress = { trajectory, checkpoints: [] };
       const last = await findPoint(createDocuments(env.blobs), progress, steps);
       if (!last) throw new Error('no step');
       const from = { parentRolloutId: input.rolloutId, ...last };

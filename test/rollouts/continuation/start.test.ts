@@ -236,7 +236,10 @@ describe('what a fork of a step starts from', () => {
     expect(await forkBoth(parent, 2)).toMatchObject({ trajectory: heads[1], replay: heads[1] });
   });
 
-  it('is the checkpoint that a running rollout answers, however far it is by then', async () => {
+  it.each<[string, ForkRequest['at']]>([
+    ['of the last step', 'last'],
+    ['of the step that it makes next', 3],
+  ])('is the checkpoint that a running rollout answers, %s', async (_what, at) => {
     const { result, heads } = await recordRollout(world);
     const parent = 'rollout/b/t/1';
     await recordInput(parent);
@@ -248,9 +251,9 @@ describe('what a fork of a step starts from', () => {
       spent: { tokens: 6, costUsd: 0, workedS: 2 },
     };
     const { trajectory } = result;
-    world.running.set(parent, { status: { step: 4, trajectory, checkpoints: [] }, taken });
+    world.running.set(parent, { status: { step: 2, trajectory, checkpoints: [] }, taken });
 
-    const { from } = await forkByCommand(parent, 'last');
+    const { from } = await forkByCommand(parent, at);
 
     expect(from).toEqual({
       ...taken,
@@ -259,5 +262,20 @@ describe('what a fork of a step starts from', () => {
       replay: heads[2],
       depth: 1,
     });
+  });
+
+  it('is read anew, where a running rollout has made the step meanwhile', async () => {
+    const { result, heads } = await recordRollout(world);
+    const parent = 'rollout/b/t/1';
+    await recordInput(parent);
+    await world.ledger.declareRollouts([declaredRollout({ rolloutId: parent })]);
+    const spent = { tokens: 9, costUsd: 0, workedS: 3 };
+    const { trajectory } = result;
+    const taken = { step: 4, version: '', trajectory, spent };
+    world.running.set(parent, { status: { step: 2, trajectory, checkpoints: [] }, taken });
+
+    const { from } = await forkByCommand(parent, 3);
+
+    expect(from).toMatchObject({ step: 3, trajectory: heads[2], spent: { tokens: 6 } });
   });
 });
