@@ -95,13 +95,6 @@ describe('npm run demo', () => {
     expect(rows).toHaveLength(14);
     expect(stopped).not.toHaveLength(0);
   }, 120_000);
-
-  test('refuses an option that it does not know', async () => {
-    const { code, stderr } = await run(home, 'scripts/demo', '--quick');
-
-    expect(code).toBe(2);
-    expect(stderr).toContain("Unknown option '--quick'");
-  }, 60_000);
 });
 
 const each = (task: string, reward: number | null) => [
