@@ -53,7 +53,7 @@ export const unreadable = (error: unknown, what: string): ModelError =>
   });
 
 /** Seconds of a Retry-After header, which holds a number or a date. */
-export function retryAfterOf(headers: Headers | null | undefined): number | undefined {
+export function parseRetryAfter(headers: Headers | null | undefined): number | undefined {
   const text = headers?.get('retry-after');
   if (text === null || text === undefined || text.trim() === '') return undefined;
   const seconds = Number(text);

@@ -1,13 +1,13 @@
 import type { ModelChoice } from '../contracts/rollout';
 import type { ModelReply, ToolCall } from '../contracts/trajectory';
 
-/** What every provider is asked with, in no provider's words. */
+/** A part of a message, as all providers can be told it. */
 export type ModelPart =
   { type: 'text'; text: string } | { type: 'image'; mimeType: string; base64: string };
 
 /**
- * What a provider wants to see again of its own earlier reply, as it stood: signed thoughts with the calls between them. It
- * means nothing to anybody else, and another provider is never shown it.
+ * The parts of an earlier reply that its provider must be sent again unchanged: signed thoughts with the calls between them.
+ * Another provider is never sent them.
  */
 export type HandBack = NonNullable<ModelReply['handBack']>;
 

@@ -27,7 +27,7 @@ export function createModels(settings: ModelSettings): ModelClient {
   };
   return {
     async complete(request, { signal }) {
-      const { provider, modelName } = partsOf(request.model.name);
+      const { provider, modelName } = parseModelName(request.model.name);
       const baseUrl = request.model.baseUrl ?? settings.baseUrls[provider];
       if (baseUrl === null) {
         throw new ModelError(
@@ -54,7 +54,7 @@ const loadAnthropic = () => require('./anthropic/client') as typeof anthropic;
 const loadGoogle = () => require('./google/client') as typeof google;
 
 /** @throws ModelError ModelRequestInvalid for a name without a known provider */
-function partsOf(name: string): { provider: Provider; modelName: string } {
+function parseModelName(name: string): { provider: Provider; modelName: string } {
   const scripted = /^scripted(?:\/(.+))?$/.exec(name);
   if (scripted) return { provider: 'scripted', modelName: scripted[1] ?? 'scripted' };
   const [, provider, modelName] = /^(openai|anthropic|google)\/(.+)$/.exec(name) ?? [];

@@ -5,8 +5,8 @@ import { findRepeatedGraders } from '../rollouts/task-facts';
 import { hudInMemory, refusedWay } from '../rollouts/ways';
 
 /**
- * What a task asks for that cannot go together: HUD tasks and their controllers, targets that start nothing, graders. For tasks
- * as they were written, of which nothing is known yet.
+ * Complains of fields that exclude each other: HUD tasks and their controllers, targets that start nothing, graders. The task is
+ * the text as it was written, so no field need have its type.
  */
 export function combinationComplaints(task: unknown): Complaint[] {
   const value = (...path: FieldPath): unknown =>
@@ -18,7 +18,7 @@ export function combinationComplaints(task: unknown): Complaint[] {
     ...(value('environment', 'address') === undefined ? [] : attachedComplaints(value)),
     ...targetComplaints(value),
     ...graderComplaints(value('grading', 'graders')),
-    ...nestingComplaint(isObject(limits) ? numbersOf(limits) : {}, {
+    ...nestingComplaint(isObject(limits) ? pickNumbers(limits) : {}, {
       agent: ['limits', 'agentTimeoutS'],
       run: 'limits.runTimeoutS',
     }),
@@ -59,7 +59,7 @@ function hudComplaints(value: Look): Complaint[] {
   return complaints;
 }
 
-/** Ways to continue that would lose what the reward is made of. */
+/** Complains of ways to continue that would lose what the reward is made of. */
 function continuationComplaints(value: Look): Complaint[] {
   const complaints: Complaint[] = [];
   const refused =
@@ -75,7 +75,7 @@ function continuationComplaints(value: Look): Complaint[] {
   return complaints;
 }
 
-/** What gives the reward of a task as it was written. */
+/** Returns the fields that say what gives the reward of a task, as the task was written. */
 function gradedBy(value: Look): Parameters<typeof refusedWay>[0] {
   const graders = value('grading', 'graders');
   return {
@@ -85,7 +85,7 @@ function gradedBy(value: Look): Parameters<typeof refusedWay>[0] {
   };
 }
 
-/** Nothing is started at an address, and nothing of it but its HUD channel can be reached. */
+/** Complains of what an environment at an address cannot have: nothing is started there, and only its HUD channel is reached. */
 function attachedComplaints(value: Look): Complaint[] {
   const fields: FieldPath[] = [
     ...['files', 'env', 'workdir', 'caps'].map((field) => ['environment', field]),
@@ -145,7 +145,7 @@ function graderComplaints(graders: unknown): Complaint[] {
   });
 }
 
-function numbersOf(limits: Record<string, unknown>) {
+function pickNumbers(limits: Record<string, unknown>) {
   const number = (name: string) => (typeof limits[name] === 'number' ? limits[name] : undefined);
   return { agentTimeoutS: number('agentTimeoutS'), runTimeoutS: number('runTimeoutS') };
 }

@@ -1,17 +1,17 @@
 import { z } from 'zod';
 import type { Complaint, FieldPath } from './refusals';
-import { unsupportedField } from './supported';
+import { unsupportedField } from './target-limits';
 
 type Issue = z.core.$ZodIssue;
 
-/** What a schema says about a value, in words that name the field and the way out. */
-export function complaintsOf(schema: z.ZodType, value: unknown): Complaint[] {
+/** Complains of each field that a schema refuses, and says what to write in its place. */
+export function schemaComplaints(schema: z.ZodType, value: unknown): Complaint[] {
   const parsed = schema.safeParse(value);
   if (parsed.success) return [];
-  return parsed.error.issues.flatMap((issue) => complaintsOfIssue(issue, [], schema, value));
+  return parsed.error.issues.flatMap((issue) => issueComplaints(issue, [], schema, value));
 }
 
-function complaintsOfIssue(
+function issueComplaints(
   issue: Issue,
   above: FieldPath,
   schema: z.ZodType,
@@ -29,7 +29,7 @@ function complaintsOfIssue(
   if (issue.code === 'invalid_union' && issue.errors.length > 0) {
     const inner = issue.errors.find((errors) => errors.every((error) => error.path.length > 0));
     if (inner && typeof found === 'object') {
-      return inner.flatMap((error) => complaintsOfIssue(error, path, schema, root));
+      return inner.flatMap((error) => issueComplaints(error, path, schema, root));
     }
     const wanted = issue.errors.flatMap((errors) => errors.map(wantedBy)).join(', or ');
     return [{ path, message: `${show(found)} does not fit`, remedy: `give ${wanted}` }];
@@ -95,7 +95,7 @@ function show(value: unknown): string {
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
 
-/** Names of the fields that a schema knows at a path; of a union, those of the option that `value` chose by its `kind`. */
+/** Names of the fields that a schema knows at a path. In a union, they are those of the option that `value` chose by its `kind`. */
 function fieldsAt(schema: z.ZodType, path: FieldPath, value: unknown): string[] {
   const inner = unwrap(schema);
   if (inner instanceof z.ZodUnion) {

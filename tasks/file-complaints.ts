@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { isAbsolute, resolve } from 'node:path';
 import type { Complaint, FieldPath } from './refusals';
 
-/** Files that a task names and that are not there, or not where a taskset's files are. */
+/** Complains of files that a task names and that are missing, or that lie outside the taskset's folder. */
 export function fileComplaints(task: unknown, folder: string): Complaint[] {
   return ['environment', 'verifier'].flatMap((part) => {
     const files: unknown = Reflect.get(Object(Reflect.get(Object(task), part)), 'files');

@@ -62,7 +62,7 @@ function fromJson(file: string, text: string): TasksetSource {
   const written = parseAsWritten(text);
   return {
     format: 'hud',
-    name: part(document, [], stemOf(file)),
+    name: part(document, [], toTasksetName(file)),
     defaults: part(document, [], undefined),
     rows: rows.map((row, i) => part(document, Array.isArray(value) ? [i] : [], row)),
     asWritten: Array.isArray(written) ? written : [written],
@@ -135,7 +135,7 @@ function fromLines(file: string, text: string): TasksetSource {
   const place = header ?? { value: {}, lineOf: () => ({ line: 1, depth: 0 }) };
   return {
     format: isHud ? 'hud' : 'native',
-    name: part(place, ['name'], own['name'] ?? stemOf(file)),
+    name: part(place, ['name'], own['name'] ?? toTasksetName(file)),
     defaults: part(place, ['defaults'], own['defaults']),
     rows: rows.map((row) => part(row, [], row.value)),
     asWritten: isHud ? rows.map(({ text }) => parseAsWritten(text)) : [],
@@ -143,7 +143,7 @@ function fromLines(file: string, text: string): TasksetSource {
 }
 
 /** A file's name as a name of a taskset. */
-function stemOf(file: string): string {
+function toTasksetName(file: string): string {
   const stem = basename(file, extname(file)).replace(/[^A-Za-z0-9._-]+/g, '-');
   return stem.replace(/^[^A-Za-z0-9]+/, '').slice(0, 64);
 }

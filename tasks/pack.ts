@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import type { FileSource, FilesRef, PackedTask, Task } from '../contracts/task';
 import type { BlobStore } from '../stores/blobs';
 import { digestOf } from '../rollouts/canonical';
-import type { LoadedTaskset } from './loaded';
+import type { LoadedTaskset } from './loaded-taskset';
 import { packTree } from './tree-tar';
 
 /**

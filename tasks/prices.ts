@@ -12,7 +12,10 @@ const PriceFile = z.record(
   }),
 );
 
-/** A price that is needed and not known, or a price file that cannot be read. The message says what to write where. */
+/**
+ * A price that is needed and not known, or a price file that cannot be read. The message says what to write where.
+ * No prices come with this code: the file is the user's, and its numbers are those of their provider.
+ */
 export class PriceError extends Error {
   override readonly name = 'PriceError';
 }
@@ -21,7 +24,7 @@ export class PriceError extends Error {
  * The price of a model by the price file, null when it has none. Scripted models cost nothing.
  * @throws PriceError when the file is malformed
  */
-export async function priceOf(model: string, priceFile: string): Promise<Price | null> {
+export async function readPrice(model: string, priceFile: string): Promise<Price | null> {
   const text = await readFile(priceFile, 'utf8').catch(() => null);
   if (text !== null) {
     const found = parsePrices(text, priceFile)[model];

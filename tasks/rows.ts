@@ -1,20 +1,20 @@
 import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { Task, Taskset } from '../contracts/task';
-import { complaintsOf } from './complaints';
+import { schemaComplaints } from './complaints';
 import { fileComplaints } from './file-complaints';
 import { parseTaskset } from './formats';
 import type { SourcePart, TasksetSource } from './formats';
 import { loadHudRows } from './hud/rows';
-import type { LoadContext, LoadedTaskset } from './loaded';
-import { located, repeatComplaints } from './located';
+import type { LoadContext, LoadedTaskset } from './loaded-taskset';
+import { toRefusal, repeatComplaints } from './complaint-lines';
 import { mergeDefaults } from './merge';
-import { placeNativeTask } from './native-placing';
-import type { LocalTree, Place } from './placing';
+import { placeNativeTask } from './native-placement';
+import type { LocalTree, Place } from './placement';
 import { formatRefusal, TasksetRefusedError } from './refusals';
 import type { Complaint, Refusal } from './refusals';
-import { unsupportedValues } from './supported';
-import type { ImagePlaces } from './supported';
+import { unsupportedValues } from './target-limits';
+import type { ImagePlaces } from './target-limits';
 
 /**
  * Reads a taskset and checks all of it: every row, every field, every file it names. Reads only.
@@ -65,7 +65,7 @@ async function loadNativeRows(source: TasksetSource, context: LoadContext): Prom
       ...rowComplaints(row.value, placed.task, folder, places),
       ...(id === undefined ? [] : repeatComplaints(firstLines, id, 'id', row)),
     ];
-    refusals.push(...complaints.map((c) => located(file, c, label, row, source.defaults)));
+    refusals.push(...complaints.map((c) => toRefusal(file, c, label, row, source.defaults)));
     if (complaints.length > 0) continue;
     const task = Task.parse(placed.task);
     tasks.push(task);
@@ -89,13 +89,15 @@ async function readTasksetFile(path: string): Promise<string> {
   }
 }
 
-/** Defaults need not be whole: a task may bring the missing image. All else is judged as in a task. */
+/** Defaults need not be whole: a task may bring the missing image. All else is checked as in a task. */
 function defaultsRefusals(file: string, defaults: SourcePart): Refusal[] {
   if (defaults.value === undefined || defaults.value === null) return [];
-  const judgedInTasks = ['environment.image', 'runtime'];
-  return complaintsOf(Taskset.shape.defaults.unwrap(), defaults.value)
-    .filter(({ path, message }) => message !== 'missing' && !judgedInTasks.includes(path.join('.')))
-    .map((complaint) => located(file, complaint, 'defaults', defaults));
+  const checkedInTasks = ['environment.image', 'runtime'];
+  return schemaComplaints(Taskset.shape.defaults.unwrap(), defaults.value)
+    .filter(
+      ({ path, message }) => message !== 'missing' && !checkedInTasks.includes(path.join('.')),
+    )
+    .map((complaint) => toRefusal(file, complaint, 'defaults', defaults));
 }
 
 function rowComplaints(
@@ -109,7 +111,7 @@ function rowComplaints(
   }
   const unsupported = unsupportedValues(task, places);
   const named = new Set(unsupported.map(({ path }) => path.join('.')));
-  const others = complaintsOf(Task, task).filter(
+  const others = schemaComplaints(Task, task).filter(
     // An environment that is not there at all has been complained of as its missing image.
     ({ path, message }) =>
       !named.has(path.join('.')) && !(message === 'missing' && path.join('.') === 'environment'),

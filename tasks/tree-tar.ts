@@ -3,7 +3,7 @@ import { basename, dirname, join, posix, relative, resolve, sep } from 'node:pat
 import { pack } from 'tar-stream';
 import type { Header, Pack } from 'tar-stream';
 
-/** Of one packed tree, file contents together. */
+/** The file contents of one tree may be this large together. */
 export const treeLimitMb = 64;
 
 /** A tree that cannot be packed as it stands. */
@@ -38,14 +38,17 @@ export async function packTree(
   const found = await lstat(from);
   if (found.isDirectory()) {
     const entries = await folderEntries(from, options);
-    if (!options.writable) return { to, tar: await tarOf(entries, from) };
-    return { to: posix.dirname(to), tar: await tarOf(writable(entries, posix.basename(to)), from) };
+    if (!options.writable) return { to, tar: await packEntries(entries, from) };
+    return {
+      to: posix.dirname(to),
+      tar: await packEntries(writable(entries, posix.basename(to)), from),
+    };
   }
   if (!found.isFile()) throw new TreeRefusedError(`${from} is neither a file nor a folder`);
   const below = to.endsWith('/');
   const name = below ? basename(from) : posix.basename(to);
   const entry = { header: header(name, found.mode, found.size), path: from };
-  return { to: below ? to : posix.dirname(to), tar: await tarOf([entry], from) };
+  return { to: below ? to : posix.dirname(to), tar: await packEntries([entry], from) };
 }
 
 /** A folder of any size as a tar archive, in pieces; otherwise like `packTree`. */
@@ -117,7 +120,7 @@ function header(name: string, mode: number, size: number): TreeEntry['header'] {
   return { name, mode: mode & 0o777, size, mtime: new Date(0), uid: 0, gid: 0, type: 'file' };
 }
 
-async function tarOf(entries: TreeEntry[], from: string): Promise<Buffer> {
+async function packEntries(entries: TreeEntry[], from: string): Promise<Buffer> {
   const bytes = entries.reduce((sum, { header: { size } }) => sum + (size ?? 0), 0);
   if (bytes > treeLimitMb * 2 ** 20) {
     const mb = Math.ceil(bytes / 2 ** 20);

@@ -1,7 +1,7 @@
 import type { ModelChoice, RolloutInput } from '../../contracts/rollout';
 import type { AgentSettings } from '../../contracts/task';
 import { isModelName, modelNameRemedy } from '../../rollouts/model-names';
-import { missingPrice, PriceError, priceOf } from '../../tasks/prices';
+import { missingPrice, PriceError, readPrice } from '../../tasks/prices';
 import { UsageError } from '../errors';
 
 /** What continuations do otherwise than the rollout that they go on from. */
@@ -49,7 +49,7 @@ async function modelOf(
   priceFile: string,
 ): Promise<Pick<ModelChoice, 'name' | 'price' | 'baseUrl'>> {
   if (!isModelName(name)) throw new UsageError(`--model ${name}: ${modelNameRemedy(name)}`);
-  const price = await refusingPrices(() => priceOf(name, priceFile));
+  const price = await refusingPrices(() => readPrice(name, priceFile));
   if (price === null && limits.maxCostUsd !== undefined) {
     throw new UsageError(missingPrice(name, priceFile).message);
   }

@@ -5,8 +5,8 @@ import type { BlobStore } from '../../stores/blobs';
 import { identityOf } from '../../rollouts/identity';
 import { isModelName, modelNameRemedy } from '../../rollouts/model-names';
 import { packTask } from '../../tasks/pack';
-import { missingPrice, priceOf } from '../../tasks/prices';
-import type { LoadedTaskset } from '../../tasks/loaded';
+import { missingPrice, readPrice } from '../../tasks/prices';
+import type { LoadedTaskset } from '../../tasks/loaded-taskset';
 import { refusedWay, chooseWay } from '../../rollouts/ways';
 import { UsageError } from '../errors';
 
@@ -166,7 +166,7 @@ async function modelFor(task: Task, request: RunRequest, priceFile: string): Pro
   if (request.agent !== 'model') return { name: '', settings: {}, price: null };
   const name = checkedModel(request.model);
   const settings = { ...task.agent, ...request.settings };
-  const price = await priceOf(name, priceFile);
+  const price = await readPrice(name, priceFile);
   if (price === null && task.limits?.maxCostUsd !== undefined) throw missingPrice(name, priceFile);
   return { name, ...(request.baseUrl ? { baseUrl: request.baseUrl } : {}), settings, price };
 }

@@ -4,14 +4,14 @@ import { Verifier } from '../../contracts/task';
 import type { FilesRef, PackedTask } from '../../contracts/task';
 import type { BlobStore } from '../../stores/blobs';
 import { digestOf } from '../../rollouts/canonical';
-import { complaintsOf } from '../../tasks/complaints';
+import { schemaComplaints } from '../../tasks/complaints';
 import { MalformedTextError, parseJson, parseYaml } from '../../tasks/document';
 import type { SourceDocument } from '../../tasks/document';
 import { fileComplaints } from '../../tasks/file-complaints';
 import { fieldName, formatRefusal } from '../../tasks/refusals';
 import type { Complaint } from '../../tasks/refusals';
-import { unsupportedValues } from '../../tasks/supported';
-import type { ImagePlaces } from '../../tasks/supported';
+import { unsupportedValues } from '../../tasks/target-limits';
+import type { ImagePlaces } from '../../tasks/target-limits';
 import { packTree } from '../../tasks/tree-tar';
 import { reasonOf, UsageError } from '../errors';
 
@@ -80,7 +80,9 @@ function complaintsAbout(value: unknown, folder: string, places: ImagePlaces): C
     .filter(({ path }) => path[0] === 'verifier')
     .map((complaint) => ({ ...complaint, path: complaint.path.slice(1) }));
   const named = new Set(ofVerifier.map(({ path }) => fieldName(path)));
-  const others = complaintsOf(Verifier, value).filter(({ path }) => !named.has(fieldName(path)));
+  const others = schemaComplaints(Verifier, value).filter(
+    ({ path }) => !named.has(fieldName(path)),
+  );
   return [...ofVerifier, ...others];
 }
 

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Command } from 'commander';
-import type { LoadedTaskset } from '../../tasks/loaded';
+import type { LoadedTaskset } from '../../tasks/loaded-taskset';
 import { PriceError } from '../../tasks/prices';
 import { TasksetRefusedError } from '../../tasks/refusals';
 import { loadTaskset } from '../../tasks/rows';

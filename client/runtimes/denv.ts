@@ -1,6 +1,6 @@
 import type { Environment } from '../../contracts/task';
 import { isSet, mergeRuntimeConfig } from '../../tasks/hud/config';
-import { PlacementError } from '../../tasks/placing';
+import { PlacementError } from '../../tasks/placement';
 import { UsageError } from '../errors';
 import type { RuntimeKind, RuntimeQuestion } from './runtime';
 

@@ -1,4 +1,4 @@
-import type { PlacementTask } from '../../tasks/placing';
+import type { PlacementTask } from '../../tasks/placement';
 import { isOwnImage } from './denv';
 import type { RuntimeKind } from './runtime';
 

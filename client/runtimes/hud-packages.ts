@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { FilesRef } from '../../contracts/task';
-import type { LocalTree } from '../../tasks/placing';
+import type { LocalTree } from '../../tasks/placement';
 import { streamTree } from '../../tasks/tree-tar';
 import { UsageError } from '../errors';
 

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import type { PlacementTask } from '../../tasks/placing';
+import type { PlacementTask } from '../../tasks/placement';
 import { reasonOf, UsageError } from '../errors';
 import { isOwnImage } from './denv';
 import { environmentsIn } from './sources';

@@ -1,6 +1,6 @@
 import { dirname, resolve } from 'node:path';
-import { PlacementError } from '../../tasks/placing';
-import type { Place, PlacementTask } from '../../tasks/placing';
+import { PlacementError } from '../../tasks/placement';
+import type { Place, PlacementTask } from '../../tasks/placement';
 import { UsageError } from '../errors';
 import { wouldServe } from './elsewhere';
 import { runtimeKinds } from './index';

@@ -1,5 +1,5 @@
 import type { HudRuntimeConfig } from '../../tasks/hud/row';
-import type { Placed, PlacementTask } from '../../tasks/placing';
+import type { Placed, PlacementTask } from '../../tasks/placement';
 
 /** What `run` was told of runtimes. Each is refused where a runtime has no use for it. */
 export interface RuntimeOptions {

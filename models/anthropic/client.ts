@@ -1,8 +1,8 @@
-import Anthropic from '@anthropic-ai/sdk';
+import Anthropic, { APIConnectionError, APIError } from '@anthropic-ai/sdk';
 import type { AgentSettings } from '../../contracts/task';
-import { anthropicErrorOf } from './errors';
-import { anthropicMessages, anthropicTools, systemOf } from './messages';
-import { anthropicReplyOf } from './reply';
+import { anthropicMessages, anthropicTools, joinSystemTexts } from './messages';
+import { parseAnthropicReply } from './reply';
+import { connectionError, parseRetryAfter, statusError, unreadable } from '../http-errors';
 import { askWithin, fetchFor } from '../http';
 import type { Endpoint } from '../http';
 import { ModelError } from '../model';
@@ -17,7 +17,7 @@ const samplingVersion = '2023-06-01';
 
 /**
  * One message of the Anthropic API, by the official client: one HTTP request, no retries.
- * A temperature or top_p is sent under the version of the API that has them; what the model says to that is its own.
+ * A temperature or top_p is sent under the version of the API that has them. A model that takes none refuses the request.
  * @throws ModelError
  */
 export async function completeAnthropic(
@@ -28,9 +28,9 @@ export async function completeAnthropic(
 ): Promise<ModelReply> {
   const { settings } = request.model;
   refuseSeed(settings, modelName);
-  const client = clientOf(endpoint, request.timeoutS);
+  const client = createClient(endpoint, request.timeoutS);
   const what = `${modelName} at ${endpoint.baseUrl}`;
-  const system = systemOf(request.messages, settings);
+  const system = joinSystemTexts(request.messages, settings);
   const { body, durationS } = await askWithin(
     request,
     what,
@@ -51,9 +51,9 @@ export async function completeAnthropic(
         headers: samples(settings) ? { 'anthropic-version': samplingVersion } : {},
         signal: within,
       }),
-    (error) => anthropicErrorOf(error, what),
+    (error) => toModelError(error, what),
   );
-  return anthropicReplyOf(body, request.model, durationS);
+  return parseAnthropicReply(body, request.model, durationS);
 }
 
 function refuseSeed({ seed }: AgentSettings, modelName: string): void {
@@ -67,10 +67,10 @@ function refuseSeed({ seed }: AgentSettings, modelName: string): void {
 const samples = ({ temperature, topP, extraBody }: AgentSettings): boolean =>
   temperature !== undefined || topP !== undefined || extraBody?.['top_k'] !== undefined;
 
-// A key is always given, or the client would look for one in the environment and in files.
-function clientOf(endpoint: Endpoint, timeoutS: number): Anthropic {
+// The client looks for a key in the environment and in files unless it is given one.
+function createClient(endpoint: Endpoint, timeoutS: number): Anthropic {
   const { apiKey } = endpoint;
-  // The API reads the first; gateways read one or the other.
+  // The API reads the first header; gateways read either.
   const credentials: Record<string, string> =
     apiKey === null ? {} : { 'x-api-key': apiKey, authorization: `Bearer ${apiKey}` };
   return new Anthropic({
@@ -82,4 +82,22 @@ function clientOf(endpoint: Endpoint, timeoutS: number): Anthropic {
     logLevel: 'off',
     fetch: fetchFor(['anthropic-version', 'anthropic-beta'], credentials),
   });
+}
+
+/** Turns what the official client threw into a ModelError. Its message names the request, which is `what`. */
+function toModelError(error: unknown, what: string): ModelError {
+  if (error instanceof ModelError) return error;
+  if (error instanceof APIConnectionError) return connectionError(error, what);
+  if (!(error instanceof APIError)) return unreadable(error, what);
+  const said = error.apiMessage ?? error.message;
+  return statusError(
+    {
+      status: Number(error.status ?? 0),
+      message: said,
+      words: `${error.type ?? ''} ${error.errorCode ?? ''} ${said}`,
+      retryAfterS: parseRetryAfter(error.headers),
+      cause: error,
+    },
+    what,
+  );
 }

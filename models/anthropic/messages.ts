@@ -8,7 +8,7 @@ interface Message {
 }
 
 /** System messages are no messages of this API: they are one text beside them. */
-export const systemOf = (messages: ModelMessage[], { extraBody }: AgentSettings): string =>
+export const joinSystemTexts = (messages: ModelMessage[], { extraBody }: AgentSettings): string =>
   extraBody?.['system'] === undefined
     ? messages.flatMap((message) => (message.role === 'system' ? [message.text] : [])).join('\n\n')
     : '';
@@ -25,7 +25,7 @@ export function anthropicMessages(messages: ModelMessage[]): Message[] {
   for (const message of messages) {
     if (message.role === 'system') continue;
     const role = message.role === 'assistant' ? 'assistant' : 'user';
-    const content = contentOf(message);
+    const content = toContent(message);
     const last = turns.at(-1);
     if (last?.role === role) last.content.push(...content);
     else turns.push({ role, content });
@@ -40,10 +40,10 @@ export const anthropicTools = (tools: ToolSpec[]): Block[] =>
     input_schema: { type: 'object', ...tool.inputSchema },
   }));
 
-function contentOf(message: Exclude<ModelMessage, { role: 'system' }>): Block[] {
+function toContent(message: Exclude<ModelMessage, { role: 'system' }>): Block[] {
   switch (message.role) {
     case 'user':
-      return orWord(message.parts.flatMap(blocksOf), '(nothing)');
+      return orWord(message.parts.flatMap(toBlocks), '(nothing)');
     case 'assistant':
       return assistantContent(message);
     case 'tool':
@@ -52,7 +52,7 @@ function contentOf(message: Exclude<ModelMessage, { role: 'system' }>): Block[] 
           type: 'tool_result',
           tool_use_id: message.toolCallId,
           ...(message.isError ? { is_error: true } : {}),
-          content: orWord(message.parts.flatMap(blocksOf), '(no output)'),
+          content: orWord(message.parts.flatMap(toBlocks), '(no output)'),
         },
       ];
   }
@@ -71,7 +71,7 @@ function assistantContent(message: Extract<ModelMessage, { role: 'assistant' }>)
   return orWord([...textBlock(text), ...calls], '(nothing)');
 }
 
-const blocksOf = (part: ModelPart): Block[] =>
+const toBlocks = (part: ModelPart): Block[] =>
   part.type === 'text'
     ? textBlock(part.text)
     : [

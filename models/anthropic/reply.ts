@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import type { ModelChoice } from '../../contracts/rollout';
 import type { ModelReply, ToolCall } from '../../contracts/trajectory';
-import { usageOf } from '../cost';
 import { ModelError } from '../model';
+import { isObject, toUsage, wrongBody } from '../reply';
 
 const Block = z.discriminatedUnion('type', [
   z.looseObject({ type: z.literal('text'), text: z.string() }),
@@ -33,30 +33,27 @@ const Message = z.looseObject({
  * A message as a ModelReply. Prompt tokens count those read from and written to the cache too.
  * @throws ModelError ModelUnavailable when the body is not a message; ModelRequestInvalid for a paused turn
  */
-export function anthropicReplyOf(
+export function parseAnthropicReply(
   body: unknown,
   choice: ModelChoice,
   durationS: number,
 ): ModelReply {
   const parsed = Message.safeParse(body);
-  if (!parsed.success) {
-    const sample = (typeof body === 'string' ? body : (JSON.stringify(body) ?? '')).slice(0, 200);
-    throw new ModelError('ModelUnavailable', `the answer is not a message: ${sample}`);
-  }
+  if (!parsed.success) throw wrongBody(body, 'a message');
   const { content, stop_reason: reason, usage } = parsed.data;
   if (reason === 'pause_turn') {
     throw new ModelError(
       'ModelRequestInvalid',
-      'the model paused its turn for a tool of the endpoint’s own, which cannot be gone on with: leave such tools out',
+      'the model paused its turn for a server-side tool, which is not supported: remove server-side tools from the request',
     );
   }
-  // Of a shape known here; others (thinking, tools of the endpoint's own) are only handed back.
+  // Blocks of another shape (thinking, server-side tools) are only handed back.
   const blocks = content.flatMap((block) => Block.safeParse(block).data ?? []);
   const toolCalls = blocks.flatMap((block) =>
-    block.type === 'tool_use' ? [toolCallOf(block)] : [],
+    block.type === 'tool_use' ? [toToolCall(block)] : [],
   );
   const cut = reason === 'max_tokens' || reason === 'model_context_window_exceeded';
-  // The call that the limit cut is whatever had come of it, and may parse all the same.
+  // The limit may cut a call so that what is left still parses: it is no call that the model meant.
   if (cut && content.at(-1)?.type === 'tool_use') spoilLast(toolCalls);
   const prompt =
     (usage?.input_tokens ?? 0) +
@@ -66,15 +63,15 @@ export function anthropicReplyOf(
   return {
     text: blocks.flatMap((block) => (block.type === 'text' ? [block.text] : [])).join(''),
     toolCalls,
-    finishReason: finishReasonOf(reason, cut, toolCalls.length),
-    usage: usageOf(prompt, usage?.output_tokens ?? 0, choice),
+    finishReason: toFinishReason(reason, cut, toolCalls.length),
+    usage: toUsage(prompt, usage?.output_tokens ?? 0, choice),
     durationS,
     model: parsed.data.model ?? choice.name,
     ...(signed ? { handBack: { provider: 'anthropic', content } } : {}),
   };
 }
 
-function toolCallOf({
+function toToolCall({
   id,
   name,
   input,
@@ -91,7 +88,7 @@ function spoilLast(toolCalls: ToolCall[]): void {
   last.arguments = null;
 }
 
-function finishReasonOf(
+function toFinishReason(
   reason: string | null | undefined,
   cut: boolean,
   calls: number,
@@ -100,6 +97,3 @@ function finishReasonOf(
   if (calls > 0) return 'tool_calls';
   return cut ? 'length' : 'stop';
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -1,10 +1,10 @@
 import { GoogleGenAI } from '@google/genai';
-import { googleErrorOf } from './errors';
-import { googleContents, googleTools, systemInstructionOf } from './messages';
-import { googleReplyOf } from './reply';
+import { toModelError } from './errors';
+import { googleContents, googleTools, joinSystemTexts } from './messages';
+import { parseGoogleReply } from './reply';
 import { askWithin, digest, fetchFor } from '../http';
 import type { Endpoint } from '../http';
-import { retryAfterOf } from '../http-errors';
+import { parseRetryAfter } from '../http-errors';
 import type { ModelReply } from '../../contracts/trajectory';
 import type { ModelRequest } from '../model';
 
@@ -22,8 +22,8 @@ export async function completeGoogle(
   const { settings } = request.model;
   const what = `${modelName} at ${endpoint.baseUrl}`;
   let retryAfterS: number | undefined;
-  const client = clientOf(endpoint, (headers) => (retryAfterS = retryAfterOf(headers)));
-  const systemInstruction = systemInstructionOf(request.messages);
+  const client = createClient(endpoint, (headers) => (retryAfterS = parseRetryAfter(headers)));
+  const systemInstruction = joinSystemTexts(request.messages);
   const { body, durationS } = await askWithin(
     request,
     what,
@@ -47,13 +47,13 @@ export async function completeGoogle(
           ...(settings.extraBody ? { httpOptions: { extraBody: settings.extraBody } } : {}),
         },
       }),
-    (error) => googleErrorOf(error, what, retryAfterS),
+    (error) => toModelError(error, what, retryAfterS),
   );
-  return googleReplyOf(body, request.model, durationS, digest(request.key).slice(0, 12));
+  return parseGoogleReply(body, request.model, durationS, digest(request.key).slice(0, 12));
 }
 
 // Every setting that the client would take from the environment is given, so no key goes where it is not bound to.
-function clientOf({ baseUrl, apiKey }: Endpoint, onAnswer: (headers: Headers) => void) {
+function createClient({ baseUrl, apiKey }: Endpoint, onAnswer: (headers: Headers) => void) {
   return new GoogleGenAI({
     vertexai: false,
     apiKey: apiKey ?? 'none',

@@ -17,7 +17,7 @@ const Body = z.looseObject({
  * What the official client threw, as a ModelError that names the endpoint. `what` says which request it was; the client
  * keeps no headers, so `retryAfterS` is given. Without it the delay that the error's own details ask for counts.
  */
-export function googleErrorOf(
+export function toModelError(
   error: unknown,
   what: string,
   retryAfterS: number | undefined,
@@ -27,7 +27,7 @@ export function googleErrorOf(
     return isFetchFailure(error) ? connectionError(error, what) : unreadable(error, what);
   }
   // Its message is the answer's body.
-  const body = bodyOf(error.message);
+  const body = parseErrorBody(error.message);
   const said = body?.message ?? error.message;
   const details = body?.details ?? [];
   return statusError(
@@ -36,7 +36,7 @@ export function googleErrorOf(
       message: said,
       words: [body?.status, ...details.map((detail) => detail.reason), said].join(' '),
       retryAfterS:
-        retryAfterS ?? secondsOf(details.find((detail) => detail.retryDelay)?.retryDelay),
+        retryAfterS ?? parseSeconds(details.find((detail) => detail.retryDelay)?.retryDelay),
       cause: error,
     },
     what,
@@ -52,7 +52,7 @@ const isFetchFailure = (error: unknown): boolean =>
   'message' in error &&
   error.message === 'fetch failed';
 
-function bodyOf(text: string) {
+function parseErrorBody(text: string) {
   try {
     return Body.safeParse(JSON.parse(text)).data?.error;
   } catch {
@@ -61,7 +61,7 @@ function bodyOf(text: string) {
 }
 
 /** As in `34.5s`. */
-function secondsOf(text: string | null | undefined): number | undefined {
+function parseSeconds(text: string | null | undefined): number | undefined {
   const seconds = Number(/^([\d.]+)s$/.exec(text ?? '')?.[1] ?? NaN);
   return Number.isFinite(seconds) ? seconds : undefined;
 }

@@ -12,7 +12,7 @@ export const ownIdPrefix = 'call-';
 const noSignature = 'skip_thought_signature_validator';
 
 /** System messages are no contents: they are one text beside them. */
-export const systemInstructionOf = (messages: ModelMessage[]): string =>
+export const joinSystemTexts = (messages: ModelMessage[]): string =>
   messages.flatMap((message) => (message.role === 'system' ? [message.text] : [])).join('\n\n');
 
 /**
@@ -27,7 +27,7 @@ export function googleContents(messages: ModelMessage[]): Content[] {
   for (const message of messages) {
     if (message.role === 'system') continue;
     const role = message.role === 'assistant' ? 'model' : 'user';
-    const parts = partsOf(message);
+    const parts = toParts(message);
     const last = contents.at(-1);
     if (last?.role === role) last.parts.push(...parts);
     else contents.push({ role, parts });
@@ -45,21 +45,21 @@ export const googleTools = (tools: ToolSpec[]): Tool[] => [
   },
 ];
 
-function partsOf(message: Exclude<ModelMessage, { role: 'system' }>): Part[] {
+function toParts(message: Exclude<ModelMessage, { role: 'system' }>): Part[] {
   switch (message.role) {
     case 'user':
-      return message.parts.map(partOf);
+      return message.parts.map(toPart);
     case 'assistant':
       return modelParts(message);
     case 'tool': {
       const { toolCallId, name, isError, parts } = message;
       const text = parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
       const said = text || '(no output)';
-      const images = parts.filter((part) => part.type === 'image').map(partOf);
+      const images = parts.filter((part) => part.type === 'image').map(toPart);
       return [
         {
           functionResponse: {
-            ...idOf(toolCallId),
+            ...toApiId(toolCallId),
             name,
             response: isError ? { error: said } : { output: said },
           },
@@ -77,19 +77,19 @@ function modelParts({
 }: Extract<ModelMessage, { role: 'assistant' }>): Part[] {
   if (handBack?.provider === 'google') return handBack.content as Part[]; // parts of its own
   const calls = toolCalls.map((call, n) => ({
-    functionCall: { ...idOf(call.id), name: call.name, args: argumentsOf(call) },
+    functionCall: { ...toApiId(call.id), name: call.name, args: toArguments(call) },
     ...(n === 0 ? { thoughtSignature: noSignature } : {}),
   }));
   const said = text === '' && calls.length === 0 ? '(nothing)' : text;
   return [...(said === '' ? [] : [{ text: said }]), ...calls];
 }
 
-const idOf = (id: string): { id?: string } => (id.startsWith(ownIdPrefix) ? {} : { id });
+const toApiId = (id: string): { id?: string } => (id.startsWith(ownIdPrefix) ? {} : { id });
 
-const argumentsOf = (call: ToolCall): Record<string, unknown> =>
+const toArguments = (call: ToolCall): Record<string, unknown> =>
   call.arguments ?? { invalid_arguments: call.rawArguments ?? '' };
 
-const partOf = (part: ModelPart): Part =>
+const toPart = (part: ModelPart): Part =>
   part.type === 'text'
     ? { text: part.text }
     : { inlineData: { mimeType: part.mimeType, data: part.base64 } };

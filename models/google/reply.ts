@@ -1,9 +1,8 @@
 import { z } from 'zod';
 import type { ModelChoice } from '../../contracts/rollout';
 import type { ModelReply, ToolCall } from '../../contracts/trajectory';
-import { usageOf } from '../cost';
 import { ownIdPrefix } from './messages';
-import { ModelError } from '../model';
+import { toUsage, wrongBody } from '../reply';
 
 const Part = z.looseObject({
   text: z.string().optional(),
@@ -54,7 +53,7 @@ const refusals = new Set([
   'IMAGE_RECITATION',
   'MODEL_ARMOR',
 ]);
-/** What the model wrote was meant to be a tool call and is none. */
+/** The model meant to call a tool, and what it wrote is no call. */
 const brokenCalls = new Set([
   'MALFORMED_FUNCTION_CALL',
   'UNEXPECTED_TOOL_CALL',
@@ -66,7 +65,7 @@ const brokenCalls = new Set([
  * @param idSeed  for the ids of tool calls that the API gave none: unique to the request, the same for every try at it
  * @throws ModelError ModelUnavailable when the body is not such an answer, or an empty one without a reason
  */
-export function googleReplyOf(
+export function parseGoogleReply(
   body: unknown,
   choice: ModelChoice,
   durationS: number,
@@ -78,20 +77,19 @@ export function googleReplyOf(
   const parts = first?.content?.parts ?? [];
   const reason = first?.finishReason ?? blocked;
   if (!data || (!first && !blocked) || (parts.length === 0 && !saysWhy(reason))) {
-    const sample = (JSON.stringify(body) ?? '').slice(0, 200);
-    throw new ModelError('ModelUnavailable', `the answer is not generated content: ${sample}`);
+    throw wrongBody(body, 'generated content');
   }
   const usage = data.usageMetadata;
-  const toolCalls = parts.flatMap((part, n) => toolCallOf(part, `${ownIdPrefix}${idSeed}-${n}`));
+  const toolCalls = parts.flatMap((part, n) => toToolCall(part, `${ownIdPrefix}${idSeed}-${n}`));
   // The client keeps the reason, and not what the model wrote.
   if (reason && brokenCalls.has(reason)) {
     toolCalls.push({ id: '', name: '', arguments: null, rawArguments: reason });
   }
   return {
-    text: textOf(parts) || (blocked ? (data.promptFeedback?.blockReasonMessage ?? blocked) : ''),
+    text: joinTexts(parts) || (blocked ? (data.promptFeedback?.blockReasonMessage ?? blocked) : ''),
     toolCalls,
-    finishReason: finishReasonOf(reason, toolCalls.length, blocked),
-    usage: usageOf(
+    finishReason: toFinishReason(reason, toolCalls.length, blocked),
+    usage: toUsage(
       (usage?.promptTokenCount ?? 0) + (usage?.toolUsePromptTokenCount ?? 0),
       (usage?.candidatesTokenCount ?? 0) + (usage?.thoughtsTokenCount ?? 0),
       choice,
@@ -110,16 +108,16 @@ const saysWhy = (reason: string | null | undefined): boolean =>
   refusals.has(reason ?? '') ||
   brokenCalls.has(reason ?? '');
 
-const textOf = (parts: z.infer<typeof Part>[]): string =>
+const joinTexts = (parts: z.infer<typeof Part>[]): string =>
   parts.flatMap((part) => (part.text !== undefined && !part.thought ? [part.text] : [])).join('');
 
-function toolCallOf({ functionCall }: z.infer<typeof Part>, ownId: string): ToolCall[] {
+function toToolCall({ functionCall }: z.infer<typeof Part>, ownId: string): ToolCall[] {
   if (!functionCall) return [];
   const { id, name, args } = functionCall;
   return [{ id: id || ownId, name: name ?? '', arguments: args ?? {} }];
 }
 
-function finishReasonOf(
+function toFinishReason(
   reason: string | null | undefined,
   calls: number,
   blocked: string | null | undefined,

@@ -1,11 +1,12 @@
-import OpenAI from 'openai';
+import OpenAI, { APIConnectionError, APIError } from 'openai';
 import type { ModelReply } from '../../contracts/trajectory';
+import { connectionError, parseRetryAfter, statusError, unreadable } from '../http-errors';
 import { askWithin, digest, fetchFor } from '../http';
 import type { Endpoint } from '../http';
+import { ModelError } from '../model';
 import type { ModelRequest } from '../model';
-import { modelErrorOf } from './errors';
 import { chatMessages, chatTools } from './messages';
-import { replyOf } from './reply';
+import { parseChatCompletion } from './reply';
 
 /**
  * One chat completion of an OpenAI-compatible endpoint, by the official client: one HTTP request, no retries.
@@ -18,7 +19,7 @@ export async function completeOpenAi(
   request: ModelRequest,
   signal: AbortSignal,
 ): Promise<ModelReply> {
-  const client = clientOf(endpoint, request.timeoutS);
+  const client = createClient(endpoint, request.timeoutS);
   const { settings } = request.model;
   const what = `${modelName} at ${endpoint.baseUrl}`;
   const { body, durationS } = await askWithin(
@@ -44,13 +45,13 @@ export async function completeOpenAi(
         },
         { signal: within, headers: { 'Idempotency-Key': digest(request.key) } },
       ),
-    (error) => modelErrorOf(error, what),
+    (error) => toModelError(error, what),
   );
-  return replyOf(body, request.model, durationS);
+  return parseChatCompletion(body, request.model, durationS);
 }
 
 // Every setting that the client would take from the environment is given, so no key goes where it is not bound to.
-function clientOf(endpoint: Endpoint, timeoutS: number): OpenAI {
+function createClient(endpoint: Endpoint, timeoutS: number): OpenAI {
   return new OpenAI({
     baseURL: endpoint.baseUrl,
     apiKey: endpoint.apiKey ?? 'none',
@@ -66,4 +67,21 @@ function clientOf(endpoint: Endpoint, timeoutS: number): OpenAI {
       endpoint.apiKey === null ? {} : { authorization: `Bearer ${endpoint.apiKey}` },
     ),
   });
+}
+
+/** Turns what the official client threw into a ModelError. Its message names the request, which is `what`. */
+function toModelError(error: unknown, what: string): ModelError {
+  if (error instanceof ModelError) return error;
+  if (error instanceof APIConnectionError) return connectionError(error, what);
+  if (!(error instanceof APIError)) return unreadable(error, what);
+  return statusError(
+    {
+      status: Number(error.status ?? 0),
+      message: error.message,
+      words: `${error.code ?? ''} ${error.message}`,
+      retryAfterS: parseRetryAfter(error.headers),
+      cause: error,
+    },
+    what,
+  );
 }

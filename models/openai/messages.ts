@@ -33,7 +33,7 @@ export function chatMessages(messages: ModelMessage[]): ChatMessage[] {
         chat.push({
           role: 'tool',
           tool_call_id: message.toolCallId,
-          content: textOf(message.parts) || '(no output)',
+          content: joinTexts(message.parts) || '(no output)',
         });
         const shown = message.parts.filter((part) => part.type === 'image').map(chatPart);
         if (shown.length > 0) {
@@ -58,11 +58,11 @@ export const chatTools = (tools: ToolSpec[]): ChatTool[] =>
     },
   }));
 
-const textOf = (parts: ModelPart[]): string =>
+const joinTexts = (parts: ModelPart[]): string =>
   parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
 
 const userContent = (parts: ModelPart[]): string | ChatPart[] =>
-  parts.every((part) => part.type === 'text') ? textOf(parts) : parts.map(chatPart);
+  parts.every((part) => part.type === 'text') ? joinTexts(parts) : parts.map(chatPart);
 
 const chatPart = (part: ModelPart): ChatPart =>
   part.type === 'text'

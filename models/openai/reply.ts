@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import type { ModelChoice } from '../../contracts/rollout';
 import type { ModelReply, ToolCall } from '../../contracts/trajectory';
-import { usageOf } from '../cost';
 import { ModelError } from '../model';
+import { isObject, toUsage, wrongBody } from '../reply';
 
 const ChatToolCall = z.looseObject({
   id: z.string().nullish(),
@@ -45,32 +45,33 @@ type ChatCompletion = z.infer<typeof ChatCompletion>;
  * @throws ModelError ModelUnavailable when the body is not a chat completion; ModelRequestInvalid when token ids were asked
  *   for and do not fit the log-probabilities beside them
  */
-export function replyOf(body: unknown, choice: ModelChoice, durationS: number): ModelReply {
+export function parseChatCompletion(
+  body: unknown,
+  choice: ModelChoice,
+  durationS: number,
+): ModelReply {
   const parsed = ChatCompletion.safeParse(body);
   const first = parsed.success ? parsed.data.choices[0] : undefined;
-  if (!parsed.success || !first) {
-    const sample = (typeof body === 'string' ? body : (JSON.stringify(body) ?? '')).slice(0, 200);
-    throw new ModelError('ModelUnavailable', `the answer is not a chat completion: ${sample}`);
-  }
+  if (!parsed.success || !first) throw wrongBody(body, 'a chat completion');
   const { message } = first;
   const { usage } = parsed.data;
-  const toolCalls = (message.tool_calls ?? []).map(toolCallOf);
+  const toolCalls = (message.tool_calls ?? []).map(toToolCall);
   return {
     text: message.content ?? message.refusal ?? '',
     toolCalls,
-    finishReason: finishReasonOf(first.finish_reason, toolCalls.length, message.refusal),
-    usage: usageOf(usage?.prompt_tokens ?? 0, usage?.completion_tokens ?? 0, choice),
+    finishReason: toFinishReason(first.finish_reason, toolCalls.length, message.refusal),
+    usage: toUsage(usage?.prompt_tokens ?? 0, usage?.completion_tokens ?? 0, choice),
     durationS,
     model: parsed.data.model ?? choice.name,
-    ...trainingDataOf(parsed.data, choice),
+    ...pickTrainingData(parsed.data, choice),
   };
 }
 
 /**
  * Token ids and log-probabilities, wherever the endpoint puts them: beside the choice, in its message, or (ids of the prompt)
- * at the top. Where one says nothing of the other they are of no use: refused when they were asked for, else left out.
+ * at the top. Ids and log-probabilities that do not match are of no use: they are refused when they were asked for, else left out.
  */
-function trainingDataOf(
+function pickTrainingData(
   { prompt_token_ids: atTop, choices: [first] }: ChatCompletion,
   { settings }: ModelChoice,
 ): Pick<ModelReply, 'promptTokenIds' | 'tokenIds' | 'logprobs'> {
@@ -81,7 +82,7 @@ function trainingDataOf(
     if (settings.extraBody?.['return_token_ids'] !== true) return {};
     throw new ModelError(
       'ModelRequestInvalid',
-      `the endpoint answered with ${tokenIds.length} token ids and ${logprobs.length} log-probabilities: nothing to train on`,
+      `the endpoint answered with ${tokenIds.length} token ids and ${logprobs.length} log-probabilities, which do not match: leave out return_token_ids, or use an endpoint that returns both alike`,
     );
   }
   return {
@@ -91,7 +92,7 @@ function trainingDataOf(
   };
 }
 
-function toolCallOf(call: z.infer<typeof ChatToolCall>): ToolCall {
+function toToolCall(call: z.infer<typeof ChatToolCall>): ToolCall {
   const id = call.id ?? '';
   const name = call.function?.name ?? '';
   const written = call.function?.arguments ?? '';
@@ -105,7 +106,7 @@ function toolCallOf(call: z.infer<typeof ChatToolCall>): ToolCall {
     : { id, name, arguments: null, rawArguments: raw };
 }
 
-function finishReasonOf(
+function toFinishReason(
   reason: string | null | undefined,
   calls: number,
   refusal: string | null | undefined,
@@ -114,9 +115,6 @@ function finishReasonOf(
   if (calls > 0) return 'tool_calls';
   return reason === 'length' ? 'length' : 'stop';
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 function parseOrNull(text: string): unknown {
   try {

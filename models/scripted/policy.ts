@@ -12,9 +12,12 @@ export interface Conversation {
 /**
  * The reply of a stochastic policy: the first state whose `seen` is in what was shown last, and of its choices one by weight. The
  * draw is a hash of the seed and of the whole conversation, so the same request gets the same reply, and a conversation that
- * forked goes another way with another seed. Null when no state is there.
+ * forked takes another course with another seed. Null when no state matches.
  */
-export function choiceOf(policy: ScriptedPolicy, conversation: Conversation): ScriptedReply | null {
+export function drawReply(
+  policy: ScriptedPolicy,
+  conversation: Conversation,
+): ScriptedReply | null {
   const state = policy.find(({ seen }) => conversation.seen.includes(seen));
   if (!state) return null;
   const total = state.choices.reduce((sum, { weight }) => sum + weight, 0);

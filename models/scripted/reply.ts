@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import { choiceOf } from './policy';
+import { drawReply } from './policy';
 import type { Script, ScriptedPolicy, ScriptedReply, ScriptEntry } from './script';
-import { logprobsOf, promptTokens, replyTokens } from './tokens';
+import { toLogprobs, promptTokens, replyTokens } from './tokens';
 
 const Part = z.looseObject({ type: z.string(), text: z.string().optional() });
 const Message = z.looseObject({
@@ -31,7 +31,7 @@ export type Choice =
 
 /** Which reply a request gets. Pure: the same request always gets the same one. */
 export function chooseReply(script: Script, request: ChatRequest): Choice {
-  const prompt = textOf(request.messages.find((message) => message.role === 'user'));
+  const prompt = joinTexts(request.messages.find((message) => message.role === 'user'));
   const entry = script.entries.find((candidate) => prompt.includes(candidate.when));
   if (!entry) {
     const known = script.entries.map((candidate) => JSON.stringify(candidate.when)).join(', ');
@@ -43,11 +43,11 @@ export function chooseReply(script: Script, request: ChatRequest): Choice {
   }
   const step = request.messages.filter((message) => message.role === 'assistant').length;
   return entry.policy
-    ? chosenBy(entry, entry.policy, request, step)
-    : nextOf(entry, request.seed ?? 0, prompt, step);
+    ? replyOfPolicy(entry, entry.policy, request, step)
+    : nextReply(entry, request.seed ?? 0, prompt, step);
 }
 
-function chosenBy(
+function replyOfPolicy(
   entry: ScriptEntry,
   policy: ScriptedPolicy,
   { messages, seed }: ChatRequest,
@@ -56,20 +56,20 @@ function chosenBy(
   const last = messages.findLastIndex(({ role }) => role === 'assistant');
   const seen = messages
     .slice(last + 1)
-    .map(textOf)
+    .map(joinTexts)
     .join('\n');
-  const said = messages.map(spokenOf).map(({ role, text }) => `${role}\0${text}`);
-  const reply = choiceOf(policy, { seed: seed ?? 0, said, seen });
+  const said = messages.map(toSpoken).map(({ role, text }) => `${role}\0${text}`);
+  const reply = drawReply(policy, { seed: seed ?? 0, said, seen });
   if (reply) return { kind: 'reply', entry, reply, step };
   const message = `the policy of ${JSON.stringify(entry.when)} has no state for ${JSON.stringify(seen.slice(0, 120))}`;
   return { kind: 'nothing', entry, message };
 }
 
-function nextOf(entry: ScriptEntry, seed: number, prompt: string, step: number): Choice {
-  const replies = wayOf(entry, seed);
+function nextReply(entry: ScriptEntry, seed: number, prompt: string, step: number): Choice {
+  const replies = pickVariant(entry, seed);
   const reply = replies[step];
   if (reply?.solve) {
-    const text = sumIn(prompt);
+    const text = solveSum(prompt);
     if (text !== null) return { kind: 'reply', entry, reply: { ...reply, text }, step };
     const message = `there is no sum to solve in ${JSON.stringify(prompt.slice(0, 120))}`;
     return { kind: 'nothing', entry, message };
@@ -82,7 +82,7 @@ function nextOf(entry: ScriptEntry, seed: number, prompt: string, step: number):
   };
 }
 
-function wayOf({ replies = [], variants = [] }: ScriptEntry, seed: number): ScriptedReply[] {
+function pickVariant({ replies = [], variants = [] }: ScriptEntry, seed: number): ScriptedReply[] {
   const ways = [replies, ...variants.map((variant) => variant.replies)];
   return ways[Math.abs(seed) % ways.length] ?? replies;
 }
@@ -91,7 +91,7 @@ function wayOf({ replies = [], variants = [] }: ScriptEntry, seed: number): Scri
  * The chat completion that says `reply`. Ids and usage follow from the request alone. A token is four characters; with
  * `return_token_ids` each has an id, and the ids of a prompt begin with those of the turn before it.
  */
-export function completionOf(request: ChatRequest, reply: ScriptedReply, step: number): object {
+export function toCompletion(request: ChatRequest, reply: ScriptedReply, step: number): object {
   const toolCalls = (reply.toolCalls ?? []).map((call, n) => ({
     id: `call_${step}_${n}`,
     type: 'function',
@@ -106,12 +106,12 @@ export function completionOf(request: ChatRequest, reply: ScriptedReply, step: n
     ...(toolCalls.length > 0 ? { tool_calls: toolCalls } : {}),
   };
   const asked = JSON.stringify(request.messages);
-  const ids = idsOf(request, message, reply);
+  const ids = toTokenIds(request, message, reply);
   const called = toolCalls.map((call) => call.function.name + call.function.arguments);
   const prompt = ids?.prompt.length ?? tokensIn(asked);
   const completion = ids?.output.length ?? tokensIn((reply.text ?? '') + called.join(''));
   return {
-    id: `chatcmpl-${digestOf([request.model, String(request.seed), asked]).slice(0, 24)}`,
+    id: `chatcmpl-${digest([request.model, String(request.seed), asked]).slice(0, 24)}`,
     object: 'chat.completion',
     created: 0,
     model: request.model,
@@ -121,7 +121,7 @@ export function completionOf(request: ChatRequest, reply: ScriptedReply, step: n
         message,
         finish_reason: reply.finishReason ?? (toolCalls.length > 0 ? 'tool_calls' : 'stop'),
         ...(ids ? { prompt_token_ids: ids.prompt, token_ids: ids.output } : {}),
-        ...(ids && request.logprobs ? { logprobs: { content: logprobsOf(ids.output) } } : {}),
+        ...(ids && request.logprobs ? { logprobs: { content: toLogprobs(ids.output) } } : {}),
       },
     ],
     usage: {
@@ -132,24 +132,24 @@ export function completionOf(request: ChatRequest, reply: ScriptedReply, step: n
   };
 }
 
-function idsOf(request: ChatRequest, message: Message, reply: ScriptedReply) {
+function toTokenIds(request: ChatRequest, message: Message, reply: ScriptedReply) {
   if (!request.return_token_ids) return null;
   return {
-    prompt: promptTokens(request.messages.map(spokenOf)),
-    output: replyTokens(spokenOf(message), { resplit: reply.resplit ?? false }),
+    prompt: promptTokens(request.messages.map(toSpoken)),
+    output: replyTokens(toSpoken(message), { resplit: reply.resplit ?? false }),
   };
 }
 
 /** A message as the model sees it: its text, then its tool calls. */
-const spokenOf = (message: Message): { role: string; text: string } => {
+const toSpoken = (message: Message): { role: string; text: string } => {
   const calls = (message.tool_calls ?? []).map(
-    (call) => `${call.function.name}(${sameJson(call.function.arguments)})`,
+    (call) => `${call.function.name}(${normalizeJson(call.function.arguments)})`,
   );
-  return { role: message.role, text: [textOf(message), ...calls].join('\n') };
+  return { role: message.role, text: [joinTexts(message), ...calls].join('\n') };
 };
 
 /** Clients write the arguments of earlier calls anew, with blanks of their own. */
-function sameJson(text: string): string {
+function normalizeJson(text: string): string {
   try {
     return JSON.stringify(JSON.parse(text));
   } catch {
@@ -157,17 +157,17 @@ function sameJson(text: string): string {
   }
 }
 
-function sumIn(prompt: string): string | null {
+function solveSum(prompt: string): string | null {
   const [, a, b] = /(-?\d+)\s*\+\s*(-?\d+)/.exec(prompt) ?? [];
   return a === undefined || b === undefined ? null : String(BigInt(a) + BigInt(b));
 }
 
-const digestOf = (texts: string[]): string =>
+const digest = (texts: string[]): string =>
   createHash('sha256').update(texts.join('\0')).digest('hex');
 
 const tokensIn = (text: string): number => Math.ceil(text.length / 4);
 
-function textOf(message: Message | undefined): string {
+function joinTexts(message: Message | undefined): string {
   const content = message?.content ?? '';
   if (typeof content === 'string') return content;
   return content.map((part) => part.text ?? '').join('\n');

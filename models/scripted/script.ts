@@ -15,7 +15,7 @@ import { z } from 'zod';
  * ```
  *
  * With `policy` in place of `replies` it chooses by weight, depending on what it was shown last; the seed of the request decides
- * (see `choiceOf`). What no state is for is answered 500.
+ * (see `drawReply`). A request that no state matches is answered 500.
  *
  * ```yaml
  *   - when: Find the way out
@@ -111,7 +111,7 @@ export function readScript(file: string): Script {
   try {
     text = readFileSync(file, 'utf8');
   } catch (error) {
-    throw new ScriptError(`cannot read the script ${file}: ${messageOf(error)}`, { cause: error });
+    throw new ScriptError(`cannot read the script ${file}: ${toMessage(error)}`, { cause: error });
   }
   try {
     return checkScript(parse(text), file);
@@ -125,16 +125,16 @@ export function readScript(file: string): Script {
 export function checkScript(value: unknown, source: string): Script {
   const parsed = Script.safeParse(value);
   if (parsed.success) return parsed.data;
-  const issues = parsed.error.issues.map((issue) => `${pathOf(issue.path)}: ${issue.message}`);
+  const issues = parsed.error.issues.map((issue) => `${formatPath(issue.path)}: ${issue.message}`);
   throw new ScriptError(`${source} is not a script: ${issues.join('; ')}`);
 }
 
-const pathOf = (path: PropertyKey[]): string =>
+const formatPath = (path: PropertyKey[]): string =>
   path.reduce<string>(
     (text, part) =>
       typeof part === 'number' ? `${text}[${part}]` : `${text}${text && '.'}${String(part)}`,
     '',
   ) || 'the file';
 
-const messageOf = (error: unknown): string =>
+const toMessage = (error: unknown): string =>
   error instanceof Error ? error.message : String(error);

@@ -1,9 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { ChatRequest, chooseReply, completionOf } from './reply';
+import { ChatRequest, chooseReply, toCompletion } from './reply';
 import { checkScript, readScript, type Script, type ScriptedReply } from './script';
 
-/** What goes wrong before the script is asked, for tests. `times` bounds it; without, it never ends. */
+/** A fault that tests make the endpoint answer with, before the script is read: `times` times, or without end. */
 export type ScriptedFault =
   | { kind: 'rate_limit'; retryAfterS: number; times?: number }
   | { kind: 'unauthorized'; times?: number }
@@ -15,7 +15,7 @@ export interface ScriptedSettings {
   /** A YAML file, or the script itself. */
   file?: string;
   script?: Script;
-  /** Default: a free one. */
+  /** A free port by default. */
   port?: number;
   host?: string;
   fault?: ScriptedFault;
@@ -39,7 +39,7 @@ export interface ScriptedEndpoint {
   /** As in `http://127.0.0.1:4100`; the base URL of the model is `<address>/v1`. */
   address: string;
   stats(): ScriptedStats;
-  /** From now on, for requests that come later; null ends it. */
+  /** Sets the fault of the requests that arrive from now on; null ends it. */
   setFault(fault: ScriptedFault | null): void;
   close(): Promise<void>;
 }
@@ -47,7 +47,8 @@ export interface ScriptedEndpoint {
 /**
  * A model that says what a script tells it to, behind a real HTTP endpoint with the shape of OpenAI's chat completions
  * (not streamed). The same request gets the same answer, from any number of clients in any order.
- * With `return_token_ids` an answer has token ids, and with `logprobs` their log-probabilities. `GET /stats` has the counts. An entry that has no further reply answers 500, as does a prompt without an entry.
+ * With `return_token_ids` an answer has token ids, and with `logprobs` their log-probabilities. `GET /stats` has the counts.
+ * A prompt without an entry is answered 500, and so is one whose entry has no reply left.
  * @throws ScriptError when the script is not one
  */
 export async function startScripted(settings: ScriptedSettings): Promise<ScriptedEndpoint> {
@@ -87,7 +88,7 @@ export async function startScripted(settings: ScriptedSettings): Promise<Scripte
     if (counts) count(counts, response);
     if (choice.kind === 'nothing') return sendError(response, 500, choice.message);
     await pause(choice.reply.delayMs ?? 0, response);
-    sendReply(response, choice.reply, () => completionOf(chat.data, choice.reply, choice.step));
+    sendReply(response, choice.reply, () => toCompletion(chat.data, choice.reply, choice.step));
   }
 
   const server = createServer((request, response) => {

@@ -26,7 +26,7 @@ export const replyTokens = ({ text }: Spoken, { resplit }: { resplit: boolean })
 ];
 
 /** One entry for each token, as chat completions have them. */
-export const logprobsOf = (tokens: number[]): object[] =>
+export const toLogprobs = (tokens: number[]): object[] =>
   tokens.map((id) => ({
     token: `<${id}>`,
     logprob: -((id % 1000) + 1) / 1000,

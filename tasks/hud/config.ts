@@ -17,8 +17,8 @@ export function mergeRuntimeConfig(
   return { ...kept, ...row };
 }
 
-/** What a runtime configuration asks of a sandbox, in our words. */
-export function capsOf({ resources }: HudRuntimeConfig): Environment['caps'] {
+/** The caps that a runtime configuration asks of a sandbox, under the names of our own tasks. */
+export function toCaps({ resources }: HudRuntimeConfig): Environment['caps'] {
   const { cpu, memory_mb, storage_mb, pids, diskMb } = resources ?? {};
   const caps = {
     ...(isSet(cpu) ? { cpus: cpu } : {}),
@@ -29,7 +29,7 @@ export function capsOf({ resources }: HudRuntimeConfig): Environment['caps'] {
   return Object.keys(caps).length > 0 ? caps : undefined;
 }
 
-/** What a target cannot honour of it, each with the reason. */
+/** Complains of what a target cannot honour of a runtime configuration. */
 export function configComplaints(config: HudRuntimeConfig, target: string): Complaint[] {
   const complaints: Complaint[] = [];
   const complain = (path: FieldPath, message: string, remedy: string) =>

@@ -1,20 +1,20 @@
 import { createHash } from 'node:crypto';
 import { Task } from '../../contracts/task';
 import type { Limits } from '../../contracts/task';
-import { complaintsOf } from '../complaints';
+import { schemaComplaints } from '../complaints';
 import type { TasksetSource } from '../formats';
-import { capsOf, configComplaints, isSet, nestingComplaint } from './config';
+import { toCaps, configComplaints, isSet, nestingComplaint } from './config';
 import { HudRow } from './row';
-import { hudRowComplaints } from './unsupported';
-import type { LoadContext, LoadedTaskset } from '../loaded';
-import { located, repeatComplaints } from '../located';
-import { PlacementError } from '../placing';
-import type { LocalTree, Place, Placed } from '../placing';
+import { hudRowComplaints } from './row-complaints';
+import type { LoadContext, LoadedTaskset } from '../loaded-taskset';
+import { toRefusal, repeatComplaints } from '../complaint-lines';
+import { PlacementError } from '../placement';
+import type { LocalTree, Place, Placed } from '../placement';
 import { toPlain } from '../../json/lossless';
 import { dumpAsPython } from './python-json';
 import { TasksetRefusedError } from '../refusals';
 import type { Complaint, Refusal } from '../refusals';
-import { unsupportedValues } from '../supported';
+import { unsupportedValues } from '../target-limits';
 
 /**
  * HUD's task rows as tasks of ours: the environment's own prompt, and its grade as the reward. HUD drops keys that it does not
@@ -35,13 +35,13 @@ export async function loadHudRows(
     const read = readRow(part.value, source.asWritten[i]);
     const label = 'slug' in read ? `task "${read.slug}"` : `row ${i + 1}`;
     const refuse = (complaints: Complaint[]) =>
-      refusals.push(...complaints.map((complaint) => located(file, complaint, label, part)));
+      refusals.push(...complaints.map((complaint) => toRefusal(file, complaint, label, part)));
     if ('complaints' in read) {
       refuse(read.complaints);
       continue;
     }
     if (read.row.validation?.length) validated += 1;
-    const made = await taskOf(read, context);
+    const made = await makeTask(read, context);
     const repeats = repeatComplaints(firstLines, read.slug, 'slug', part);
     refuse([...made.complaints, ...repeats]);
     if (made.task && repeats.length === 0) {
@@ -104,14 +104,14 @@ interface MadeTask {
   complaints: Complaint[];
 }
 
-async function taskOf(read: ReadRow, { place, places }: LoadContext): Promise<MadeTask> {
+async function makeTask(read: ReadRow, { place, places }: LoadContext): Promise<MadeTask> {
   const { row, slug } = read;
-  const tags = tagsOf(row.columns);
+  const tags = toTags(row.columns);
   const placed = await placeRow(read, tags, place);
   if ('complaint' in placed) return { task: null, trees: [], complaints: [placed.complaint] };
   const { environment, config, trees } = placed;
   const target = environment.target ?? 'linux';
-  const limits = limitsOf(row, config);
+  const limits = toLimits(row, config);
   const task = {
     id: slug,
     environment: { ...environment, ...capsField(config), ...startupField(placed) },
@@ -137,7 +137,9 @@ async function taskOf(read: ReadRow, { place, places }: LoadContext): Promise<Ma
     }),
   ];
   if (complaints.length > 0) return { task: null, trees, complaints };
-  const others = [...unsupportedValues(task, places), ...complaintsOf(Task, task)].map(inRowWords);
+  const others = [...unsupportedValues(task, places), ...schemaComplaints(Task, task)].map(
+    inRowWords,
+  );
   return { task: others.length === 0 ? Task.parse(task) : null, trees, complaints: others };
 }
 
@@ -167,7 +169,7 @@ async function placeRow(
   }
 }
 
-function limitsOf({ agent_config: agent }: HudRow, config: Placed['config']): Limits {
+function toLimits({ agent_config: agent }: HudRow, config: Placed['config']): Limits {
   return {
     ...(isSet(agent?.max_steps) ? { maxSteps: agent.max_steps } : {}),
     ...(isSet(agent?.timeout_seconds) ? { agentTimeoutS: agent.timeout_seconds } : {}),
@@ -176,7 +178,7 @@ function limitsOf({ agent_config: agent }: HudRow, config: Placed['config']): Li
   };
 }
 
-function tagsOf(columns: HudRow['columns']): Record<string, string> {
+function toTags(columns: HudRow['columns']): Record<string, string> {
   return Object.fromEntries(
     Object.entries(columns ?? {}).map(([name, value]) => [
       name,
@@ -186,7 +188,7 @@ function tagsOf(columns: HudRow['columns']): Record<string, string> {
 }
 
 function capsField(config: Placed['config']) {
-  const caps = capsOf(config);
+  const caps = toCaps(config);
   return caps ? { caps } : {};
 }
 

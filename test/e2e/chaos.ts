@@ -9,7 +9,7 @@ import type { RolloutResult } from '../../contracts/rollout';
 import { layoutOf } from '../../denv/drivers/host/layout';
 import { startScripted } from '../../models/scripted/server';
 import type { ScriptedEndpoint } from '../../models/scripted/server';
-import type { LoadedTaskset } from '../../tasks/loaded';
+import type { LoadedTaskset } from '../../tasks/loaded-taskset';
 import { loadTaskset } from '../../tasks/rows';
 import { rolloutIdOf } from './crash-stack';
 import type { CrashStack } from './crash-stack';

@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Place } from '../../tasks/placing';
+import type { Place } from '../../tasks/placement';
 import { TasksetRefusedError } from '../../tasks/refusals';
 import { loadTaskset } from '../../tasks/rows';
 

@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { missingPrice, priceOf } from '../../tasks/prices';
+import { missingPrice, readPrice } from '../../tasks/prices';
 
 describe('prices', () => {
   let dir: string;
@@ -17,16 +17,16 @@ describe('prices', () => {
   it('come from the price file', async () => {
     await writeFile(file, JSON.stringify({ 'openai/m': price }));
 
-    expect(await priceOf('openai/m', file)).toEqual(price);
-    expect(await priceOf('openai/n', file)).toBeNull();
+    expect(await readPrice('openai/m', file)).toEqual(price);
+    expect(await readPrice('openai/n', file)).toBeNull();
   });
 
   it('are nothing for scripted models, and unknown without a file', async () => {
-    expect(await priceOf('scripted/x', file)).toEqual({
+    expect(await readPrice('scripted/x', file)).toEqual({
       promptUsdPerMTok: 0,
       completionUsdPerMTok: 0,
     });
-    expect(await priceOf('openai/m', file)).toBeNull();
+    expect(await readPrice('openai/m', file)).toBeNull();
   });
 
   it.each([
@@ -38,7 +38,7 @@ describe('prices', () => {
   ])('refuse a malformed file: %s', async (text, told) => {
     await writeFile(file, text);
 
-    await expect(priceOf('openai/m', file)).rejects.toThrow(told);
+    await expect(readPrice('openai/m', file)).rejects.toThrow(told);
   });
 
   it('that are missing name the file and the entry to add', () => {

@@ -6,7 +6,7 @@ import { chooseTasks, planBatch } from '../../../client/api/plan';
 import type { RunRequest } from '../../../client/api/plan';
 import { createDirectoryBlobs } from '../../../stores/directory-blobs';
 import { loadTaskset } from '../../../tasks/rows';
-import type { LoadedTaskset } from '../../../tasks/loaded';
+import type { LoadedTaskset } from '../../../tasks/loaded-taskset';
 
 describe('planning a batch', () => {
   let dir: string;

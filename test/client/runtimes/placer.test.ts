@@ -6,8 +6,8 @@ import { placement } from '../../../client/runtimes/placement';
 import { createPlacer } from '../../../client/runtimes/placer';
 import { sourcesBeside } from '../../../client/runtimes/sources';
 import type { RuntimeOptions } from '../../../client/runtimes/runtime';
-import { PlacementError } from '../../../tasks/placing';
-import type { PlacementTask } from '../../../tasks/placing';
+import { PlacementError } from '../../../tasks/placement';
+import type { PlacementTask } from '../../../tasks/placement';
 
 describe('placing HUD tasks', () => {
   let dir: string;

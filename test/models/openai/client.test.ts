@@ -153,7 +153,8 @@ describe('a chat completion', () => {
       expect(refused.error).toMatchObject({
         code: 'ModelRequestInvalid',
         message:
-          'the endpoint answered with 3 token ids and 2 log-probabilities: nothing to train on',
+          'the endpoint answered with 3 token ids and 2 log-probabilities, which do not match: ' +
+          'leave out return_token_ids, or use an endpoint that returns both alike',
       });
       expect(reply).toMatchObject({ text: 'x' });
       expect(reply).not.toHaveProperty('tokenIds');

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { mergeRuntimeConfig } from '../../../tasks/hud/config';
 import { HudRuntimeConfig } from '../../../tasks/hud/row';
-import { PlacementError } from '../../../tasks/placing';
-import type { Place, PlacementTask } from '../../../tasks/placing';
+import { PlacementError } from '../../../tasks/placement';
+import type { Place, PlacementTask } from '../../../tasks/placement';
 import { TasksetRefusedError } from '../../../tasks/refusals';
 import { loadTaskset } from '../../../tasks/rows';
 

@@ -1,7 +1,7 @@
 import { HudTask } from '../contracts/task';
 import { mergeDefaults } from './merge';
-import { PlacementError } from './placing';
-import type { LocalTree, Place } from './placing';
+import { PlacementError } from './placement';
+import type { LocalTree, Place } from './placement';
 import type { Complaint } from './refusals';
 
 export interface PlacedTask {
@@ -13,7 +13,7 @@ export interface PlacedTask {
 
 /**
  * A HUD task of a native taskset that names no image, version or address is placed by its `runtime`, or by whatever was asked
- * for on the command line; what it says of its environment itself is laid over that.
+ * for on the command line; the task's own `environment` is laid over that.
  */
 export async function placeNativeTask(merged: unknown, place?: Place): Promise<PlacedTask> {
   if (!isObject(merged)) return { task: merged, trees: [], complaints: [] };
@@ -34,7 +34,7 @@ export async function placeNativeTask(merged: unknown, place?: Place): Promise<P
     if (runtime === undefined) return { task, trees: [], complaints: [] };
     return refuse('`environment` says where it runs', 'keep one of them');
   }
-  // A HUD task that is malformed is complained of as it stands.
+  // The schema complains of a malformed HUD task.
   if (!hud.success || !place) return { task, trees: [], complaints: [] };
   try {
     const { environment, trees } = await place(

@@ -3,10 +3,10 @@ import type { BlobStore } from '../stores/blobs';
 import type { HudRuntimeConfig } from './hud/row';
 import type { Complaint } from './refusals';
 
-/** What a placement is told of a task. */
+/** What decides where a task runs. */
 export interface PlacementTask {
   id: string;
-  /** What its HUD environment calls itself; null where the task does not say. */
+  /** Name of its HUD environment; null where the task does not say. */
   env: string | null;
   /** The environment's template. */
   task: string;
@@ -14,7 +14,7 @@ export interface PlacementTask {
   tags: Record<string, string>;
   /** The image that its row asks for. */
   image: string | null;
-  /** The row's own word. */
+  /** The row's own `runtime`. */
   runtime: string | null;
 }
 

@@ -3,7 +3,7 @@ import { dirname, relative } from 'node:path';
 import { combinationComplaints } from './combinations';
 import type { Complaint, FieldPath } from './refusals';
 
-/** What a taskset may ask for by name and the embedded target cannot give. Anything else unknown is a slip of the pen. */
+/** Fields that a taskset may name and the embedded target cannot honour. Any other unknown field is a spelling mistake. */
 const unsupportedFields: Record<string, { message: string; remedy: string }> = {
   'environment.compose': {
     message: 'compose files are not supported',
@@ -24,15 +24,16 @@ const unsupportedFields: Record<string, { message: string; remedy: string }> = {
   },
   'verifier.fork': {
     message: 'running the agent\u2019s programs from a verifier is not supported',
-    remedy: 'leave it out and judge the collected files',
+    remedy: 'leave it out, and have the verifier read the collected files',
   },
 };
 
+/** Says why the embedded target cannot honour a field; undefined for a field that it does not know at all. */
 export function unsupportedField(path: string): { message: string; remedy: string } | undefined {
   return unsupportedFields[path];
 }
 
-/** Where images are looked for. */
+/** Where the denv server finds images. */
 export interface ImagePlaces {
   /** The denv server runs on this machine, so an image that is not there is refused now. */
   imagesAreHere: boolean;
@@ -40,7 +41,7 @@ export interface ImagePlaces {
   imageDirs?: string[];
 }
 
-/** Complaints about values that are of the right type and that the embedded target cannot honour. */
+/** Complains of values that are of the right type and that the embedded target cannot honour. */
 export function unsupportedValues(task: unknown, places: ImagePlaces): Complaint[] {
   const complaints: Complaint[] = [];
   const complain = (path: FieldPath, message: string, remedy: string) =>
@@ -95,8 +96,8 @@ function isBelow(place: string, folders: string[] | undefined): boolean {
   if (!folders) return true;
   const real = realpathSync(place);
   return folders.some((folder) => {
-    const way = relative(existsSync(folder) ? realpathSync(folder) : folder, real);
-    return way !== '..' && !way.startsWith('../');
+    const path = relative(existsSync(folder) ? realpathSync(folder) : folder, real);
+    return path !== '..' && !path.startsWith('../');
   });
 }
 

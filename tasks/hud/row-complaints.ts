@@ -1,4 +1,4 @@
-import { complaintsOf } from '../complaints';
+import { schemaComplaints } from '../complaints';
 import { isSet } from './config';
 import { HudRow } from './row';
 import type { Complaint } from '../refusals';
@@ -18,9 +18,9 @@ const agentFields: Record<string, { message: string; remedy: string }> = {
   screenshot_encoding: { message: 'not supported', remedy: 'leave it out' },
 };
 
-/** All that is wrong with a row by itself, wherever it is to run. */
+/** Complains of all that is wrong with a row by itself, wherever it is to run. */
 export function hudRowComplaints(value: object): Complaint[] {
-  const complaints = complaintsOf(HudRow, value).map((complaint) => {
+  const complaints = schemaComplaints(HudRow, value).map((complaint) => {
     const [first, field] = complaint.path;
     const known = first === 'agent_config' ? agentFields[String(field)] : undefined;
     return known && complaint.message === 'unknown field' ? { ...complaint, ...known } : complaint;

@@ -1,6 +1,6 @@
 import type { Task } from '../contracts/task';
-import type { LocalTree, Place } from './placing';
-import type { ImagePlaces } from './supported';
+import type { LocalTree, Place } from './placement';
+import type { ImagePlaces } from './target-limits';
 
 /** A taskset that was read and found sound. */
 export interface LoadedTaskset {
@@ -11,7 +11,7 @@ export interface LoadedTaskset {
   tasks: Task[];
   /** Trees of this machine that a runtime adds to a task's own files, by the task's id. */
   trees?: Map<string, LocalTree[]>;
-  /** What a person should know of it, and nothing is refused for. */
+  /** What a person should know about the taskset, though nothing is refused for it. */
   notes?: string[];
 }
 

@@ -2,8 +2,8 @@ import type { SourcePart } from './formats';
 import { fieldName } from './refusals';
 import type { Complaint, Refusal } from './refusals';
 
-/** A complaint with its place in the file. A field that the task did not write itself stands in the defaults. */
-export function located(
+/** Adds file and line to a complaint. The line of a field that the task did not write itself is the one in the defaults. */
+export function toRefusal(
   file: string,
   complaint: Complaint,
   label: string,
