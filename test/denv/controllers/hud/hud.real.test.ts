@@ -1,8 +1,10 @@
+import { readdirSync, statSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connectHud, resumeHud } from '../../../../denv/controllers/hud/connect';
 import type { HudConnection } from '../../../../denv/controllers/hud/connection';
+import { readArguments } from '../../../../denv/drivers/host/processes';
 import { hudIsThere, makeCall, type ServedEnvironment, serveEnvironment } from './environment';
 
 const signal = new AbortController().signal;
@@ -642,7 +644,9 @@ suite(titled('the shell of a workspace'), () => {
     const connection = await start('write_answer', { value: 42 });
 
     const names = await toolNames(connection);
-    const where = await use(connection, 'bash', { command: 'pwd; echo "it\'s" >&2; exit 3' });
+    // By its number, as where HUD isolates by bubblewrap the folder has another name inside.
+    const command = 'stat -c %i .; echo "it\'s" >&2; exit 3';
+    const where = await use(connection, 'bash', { command });
     const written = await use(connection, 'write_file', { path: 'answer.txt', content: '42\n' });
     const read = await use(connection, 'read_file', { path: 'answer.txt' });
     const deep = await use(connection, 'write_file', { path: "a b/c'd/é.txt", content: 'café' });
@@ -651,7 +655,7 @@ suite(titled('the shell of a workspace'), () => {
     const root = join(env().folder, 'workspace');
     expect(names).toEqual(['bash', 'read_file', 'write_file']);
     expect(where).toMatchObject(
-      result({ isError: true, ...text(`${root}\n\nstderr:\nit's\n\n[exit code 3]`) }),
+      result({ isError: true, ...text(`${statSync(root).ino}\n\nstderr:\nit's\n\n[exit code 3]`) }),
     );
     expect([written, read]).toMatchObject([result(text('written')), result(text('42\n'))]);
     expect(deep).toMatchObject(result({ isError: false }));
@@ -688,17 +692,14 @@ suite(titled('the shell of a workspace'), () => {
   it('ends a command at its time, with what it has started', async () => {
     const connection = await connect();
 
-    const answer = await use(
-      connection,
-      'bash',
-      { command: 'echo $$ > pid; sleep 100 & sleep 100' },
-      { timeoutS: 1 },
-    );
+    const length = `100.${process.pid}`;
+    const command = `sleep ${length} & echo up > started; sleep ${length}`;
+    const answer = await use(connection, 'bash', { command }, { timeoutS: 1 });
 
     expect(answer).toEqual({ kind: 'timed_out' });
     const root = join(env().folder, 'workspace');
-    const pid = Number(await readFile(join(root, 'pid'), 'utf8'));
-    await ended(pid);
+    expect(await readFile(join(root, 'started'), 'utf8')).toBe('up\n');
+    await endOf(['sleep', length]);
   });
 
   it('runs several commands at once', async () => {
@@ -745,14 +746,14 @@ suite(titled('the shell of a workspace'), () => {
   });
 });
 
-/** Resolves when a process is gone; the test's own time limit is the only one. */
-async function ended(pid: number): Promise<void> {
-  for (;;) {
-    try {
-      process.kill(pid, 0);
-    } catch {
-      return;
-    }
-    await sleep(50);
-  }
+/**
+ * Resolves when no process has these arguments; the test's own time limit is the only one. Looked for from here, as the pids of
+ * an isolated workspace are its own.
+ */
+async function endOf(argv: string[]): Promise<void> {
+  const runs = () => {
+    const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+    return pids.some((pid) => readArguments(Number(pid)).join(' ') === argv.join(' '));
+  };
+  while (runs()) await sleep(50);
 }

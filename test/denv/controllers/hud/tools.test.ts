@@ -223,9 +223,12 @@ describe('an MCP capability over HTTP', () => {
   });
 });
 
+/** Of ssh2's ed25519 keys one in a hundred cannot be read again. */
+const generateKey = () => utils.generateKeyPairSync('ecdsa', { bits: 256 });
+
 describe('the shell of a workspace', () => {
-  const client = utils.generateKeyPairSync('ed25519');
-  const host = utils.generateKeyPairSync('ed25519');
+  const client = generateKey();
+  const host = generateKey();
 
   async function sshServer(): Promise<{ url: string; connections: () => number }> {
     let connections = 0;
@@ -290,7 +293,7 @@ describe('the shell of a workspace', () => {
 
   it('trusts no host but the announced one', async () => {
     const { url } = await sshServer();
-    const other = utils.generateKeyPairSync('ed25519').public;
+    const other = generateKey().public;
     const { connection } = await environment([shell(url, other)]);
 
     await expect(use(connection, 'bash', { command: 'true' })).rejects.toMatchObject({
