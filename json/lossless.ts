@@ -6,7 +6,7 @@ import { LosslessNumber, parse } from 'lossless-json';
  * (contracts/denv.ts), and it is written as the number it was.
  */
 
-/** Without one of these, nearly every text, a text has no number that needs a stand-in and JSON.parse alone reads it, sooner. */
+/** Nearly every text has none of these, so no number in it needs a stand-in, and JSON.parse reads it faster. */
 const suspects = /\d{16}|[eE]\+?\d{3}/;
 
 const bareWords = /(?<![\w.])(?:NaN|-?Infinity)(?!\w)/g;
@@ -51,7 +51,7 @@ export function toNumber(value: unknown): number | null {
   return typeof value.$number === 'string' ? Number(value.$number) : null;
 }
 
-/** Of a key that comes twice the last one counts, as for JSON.parse and for Python. */
+/** Where a key comes twice the last one counts, as for JSON.parse and for Python. */
 function parseNumbers(text: string, parseNumber: (digits: string) => unknown): unknown {
   return parse(text, null, { parseNumber, onDuplicateKey: ({ newValue }) => newValue });
 }
@@ -62,7 +62,7 @@ function plainNumber(digits: string): unknown {
   return Number.isFinite(value) ? value : { $number: String(value) };
 }
 
-/** Puts the stand-ins of bare words. Goes from quote to quote, so that what is inside strings is not looked at. */
+/** Replaces bare words by their stand-ins. Goes from quote to quote, so that what is inside strings is not looked at. */
 function replaceBareWords(text: string): string {
   const parts: string[] = [];
   for (let at = 0; at < text.length;) {

@@ -4,7 +4,7 @@ export type CallAnswer =
   | { kind: 'error'; error: { code: number; message: string; data?: unknown } }
   | { kind: 'timed_out' };
 
-/** Of a call that its caller took back. */
+/** The answer to a call that its caller took back. */
 export const cancelledAnswer: CallAnswer = {
   kind: 'error',
   error: { code: -32800, message: 'cancelled' },
@@ -34,7 +34,7 @@ export interface ControllerConnection {
   call(call: ControllerCall): Promise<CallAnswer>;
   /** Waits for the answer of a call that an earlier server process sent; null where this kind keeps no answers. */
   awaitAnswer: ((call: ControllerCall) => Promise<CallAnswer>) | null;
-  /** What a later server process needs to go on. */
+  /** What a later server process needs to continue the session. */
   state(): { sessionId: string | null; protocolVersion: string | null };
   close(): void;
 }

@@ -1,4 +1,4 @@
-/** Of one line, without its newline. HUD's own limit on a frame, in both directions. */
+/** The most bytes of one line, without its newline: HUD's own limit on a frame, in both directions. */
 export const LINE_LIMIT_BYTES = 16 * 1024 * 1024;
 
 export class LineTooLong extends Error {

@@ -108,7 +108,7 @@ export interface SandboxDriver {
 export type ImageSource =
   | { kind: 'host' }
   | { kind: 'dir' | 'tar'; path: string }
-  /** Of a Docker engine; its own process, or `SandboxSpec.main`, is what runs. */
+  /** An image that a Docker engine has. Its own process, or `SandboxSpec.main`, is what runs. */
   | { kind: 'docker'; ref: string }
   /** Something that already runs, and is only attached to: by at most `shared` sandboxes at once. */
   | { kind: 'tcp'; address: string; shared: number };
@@ -130,12 +130,12 @@ export interface TreeDiff {
 
 export interface SandboxSpec {
   sandboxId: string;
-  /** What to go on from. */
+  /** The frozen tree that the sandbox starts with. */
   from: TreeName;
   /** The image below, for trees that need binds of the host. */
   image: ImageSource;
   caps: { cpus: number; memoryMb: number; pids: number };
-  /** For an image with a process of its own: what to run in its place (null: what the image says), and its environment. */
+  /** What an image with a process of its own runs in its place (null: what the image says), and its environment. */
   main?: { argv: string[] | null; env: Record<string, string> };
 }
 
@@ -174,7 +174,7 @@ export type ExecEnd =
   | { kind: 'exited'; exitCode: number }
   /** Killed by `kill()`, or by a signal that was not its own. */
   | { kind: 'killed' }
-  /** Whatever held it was killed, so its exit code is nowhere. */
+  /** The process that held it was killed, so nobody knows its exit code. */
   | { kind: 'lost' };
 
 export interface ExecHandle {
@@ -190,7 +190,7 @@ export interface ExecHandle {
   follow(fromOffset: number, onData: (stdout: Buffer, nextOffset: number) => void): () => void;
   /** Writes to a `pipe` stdin. */
   write(data: Buffer): Promise<void>;
-  /** Lets go of watches and descriptors; the exec goes on. */
+  /** Closes watches and descriptors; the exec runs on. */
   release(): void;
   /** Removes its files; for an exec that has ended. */
   remove(): Promise<void>;

@@ -6,7 +6,7 @@ import { isThere, listDirectories, readIfThere } from '../../machine/files';
 import { layoutOf } from '../../denv/drivers/host/layout';
 import { identify, isAlive, readArguments } from '../../denv/drivers/host/processes';
 import { createCgroups } from '../../denv/drivers/linux/cgroups';
-import { findExecFiles, makeExecFiles, progressOf } from '../../denv/drivers/linux/exec/files';
+import { findExecFiles, makeExecFiles, readProgress } from '../../denv/drivers/linux/exec/files';
 import { findEnd } from '../../denv/drivers/linux/exec/end';
 import { createRecords } from '../../denv/drivers/linux/records';
 
@@ -96,7 +96,7 @@ onLinux('an exec whose holder lives', () => {
 
     failReading(code, /^\/proc\/\d+\/cmdline$/);
 
-    expect(() => progressOf(files)).toThrow(code);
+    expect(() => readProgress(files)).toThrow(code);
     expect(() => findEnd(files, records)).toThrow(code);
   });
 });

@@ -6,7 +6,7 @@ import { unlessAborted } from '../unless-aborted';
 import { Binding } from './capabilities';
 import { ChannelError, HudChannel } from './channel';
 
-/** What became of a session that was asked for by its id. */
+/** The answer to a hello that asked for a session by its id. */
 export type Resumed = { kind: 'session'; session: OpenSession } | { kind: 'unknown' };
 
 export interface OpenSession {

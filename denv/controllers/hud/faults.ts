@@ -26,7 +26,7 @@ export class HudFault extends Error {
 }
 
 /** @throws HudFault when the reply is an error */
-export function resultOf(
+export function requireResult(
   reply: HudReply,
   phase: 'start' | 'grade',
   what: string,

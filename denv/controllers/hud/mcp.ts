@@ -83,7 +83,7 @@ export class McpToolset implements Toolset {
 
   private async open(): Promise<ControllerConnection> {
     const { url, params } = this.binding;
-    const transport = transportOf(this.binding);
+    const transport = chooseTransport(this.binding);
     // Not the signal of one call: others wait for the same opening.
     const signal = AbortSignal.timeout(OPEN_TIMEOUT_S * 1000);
     const first = await this.dial(signal);
@@ -131,7 +131,7 @@ export class McpToolset implements Toolset {
 }
 
 /** @throws DenvError capability_missing for what cannot go through a tunnel */
-function transportOf(binding: Binding): 'streamable-http' | 'sse' | 'websocket' {
+function chooseTransport(binding: Binding): 'streamable-http' | 'sse' | 'websocket' {
   const scheme = new URL(binding.url).protocol;
   const transport =
     binding.params['transport'] ?? (scheme === 'ws:' ? 'websocket' : 'streamable-http');

@@ -11,12 +11,12 @@ import type { ControllerCall } from '../controller';
 import { unlessAborted } from '../unless-aborted';
 import { listCapabilities, offers } from './capabilities';
 import { ChannelError, type HudChannel, isObject, type RequestHooks } from './channel';
-import { HudFault, resultOf } from './faults';
+import { HudFault, requireResult } from './faults';
 import type { HudLink } from './link';
 import { checkTask, fetchTasks, type HudTask } from './tasks';
 
 /**
- * Of the one task of a session. `none`: nothing was started. `started`: its start has succeeded, it was not graded. `lost`: it
+ * How far the one task of a session is. `none`: nothing was started. `started`: its start has succeeded, it was not graded. `lost`: it
  * may run, but must not be graded. `over`: graded, cancelled or failed.
  */
 export type TaskState = 'none' | 'started' | 'lost' | 'over';
@@ -29,7 +29,7 @@ type GradeFrame = HudGradeResult['grade'];
  */
 export class HudRun {
   private tasks: HudTask[] | null = null;
-  /** By a call of its own: what is out then ends with it. */
+  /** Set by a call of its own; calls that are out then end with it. */
   cancelled = false;
 
   constructor(
@@ -65,7 +65,7 @@ export class HudRun {
       this.link.run(channel, 'tasks.start', { id, args }, limit, call),
     );
     if ('error' in reply) this.state = 'over';
-    const frame = resultOf(reply, 'start', what);
+    const frame = requireResult(reply, 'start', what);
     await this.checkFrame(frame, what);
     this.state = 'started';
     return frame;
@@ -96,7 +96,7 @@ export class HudRun {
     this.state = 'over';
   }
 
-  /** As in HUD, a verifier's answer is the whole grade of the task before it. */
+  /** Starts and grades the verifier, whose answer is the whole grade of the task before it, as in HUD. */
   private async verify(
     channel: HudChannel,
     { id, args }: { id: string; args: Record<string, unknown> },
@@ -107,7 +107,7 @@ export class HudRun {
     this.state = 'lost';
     try {
       const reply = await this.link.run(channel, 'tasks.start', { id, args }, limit);
-      resultOf(reply, 'start', `the start of ${what}`);
+      requireResult(reply, 'start', `the start of ${what}`);
       const judged = await this.gradeOnce(channel, grade, limit, `the grading of ${what}`);
       this.state = 'over';
       return judged;
@@ -126,7 +126,7 @@ export class HudRun {
     hooks: RequestHooks = {},
   ): Promise<GradeFrame> {
     const reply = await this.link.run(channel, 'tasks.grade', { answer }, limit, hooks);
-    const frame = resultOf(reply, 'grade', what);
+    const frame = requireResult(reply, 'grade', what);
     const score = toNumber(frame['score']);
     if (score === null || !Number.isFinite(score)) {
       throw new HudFault('protocol', `${what} gave no finite score`);
@@ -197,7 +197,7 @@ export class HudRun {
   }
 }
 
-/** With a verifier a grade that failed is no end: the verifier is told, in the frame that HUD makes of it. */
+/** The frame that HUD makes of a grade that failed: where there is a verifier, it is told. */
 function failedGrade(error: unknown, answer: unknown): GradeFrame {
   if (!(error instanceof HudFault)) throw error;
   return { score: 0, answer: answer ?? null, content: error.message, isError: true };

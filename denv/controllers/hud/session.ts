@@ -90,7 +90,7 @@ export class HudSession implements HudConnection {
     }
   }
 
-  /** Not in turn: it is there to end what is out. */
+  /** Runs at once and not in turn, as it ends the call that is out. */
   private async cancel(): Promise<CallAnswer> {
     await this.run.cancel();
     return { kind: 'result', result: { cancelled: true } };

@@ -11,7 +11,7 @@ import type { Binding, Tool, Toolset } from './capabilities';
 import { shellCommand, shellResult, shellTools } from '../shell';
 
 const READY_TIMEOUT_MS = 20_000;
-/** Of each stream of a command, from its start, as for the shell of a sandbox without a controller. */
+/** Kept of each stream of a command, from its start, as for the shell of a sandbox without a controller. */
 const OUTPUT_LIMIT_BYTES = 32 * 1024 * 1024;
 
 interface Shell {

@@ -42,7 +42,7 @@ export function checkTask(tasks: HudTask[], id: string, args: Record<string, unk
   throw new HudFault('bad_task', `arguments of task "${id}": ${wrong.join('; ')}`);
 }
 
-/** Null for a schema that is none: then the environment alone judges its arguments. */
+/** Null for a schema that cannot be used: then the environment alone checks its arguments. */
 function compile(schema: Record<string, unknown>): ValidateFunction | null {
   const ajv = new Ajv2020({
     strict: false,

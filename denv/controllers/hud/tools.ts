@@ -65,7 +65,7 @@ export class HudTools {
     for (const toolset of this.toolsets) toolset.close();
   }
 
-  /** As HUD's agents name them: prefixed by their capability where two or more speak MCP, or where a name is taken. */
+  /** Names a tool as HUD's agents do: prefixed by their capability where two or more speak MCP, or where a name is taken. */
   private nameOf(toolset: Toolset, name: string, taken: Map<string, Route>): string {
     const several = this.toolsets.filter(({ binding }) => isMcp(binding)).length > 1;
     const prefixed = `${toolset.binding.name}__${name}`;

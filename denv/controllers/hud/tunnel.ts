@@ -7,7 +7,7 @@ const REPLY_LIMIT_BYTES = 64 * 1024;
 /** The environment would not open a stream to its capability. */
 export class TunnelRefused extends Error {
   override readonly name = 'TunnelRefused';
-  /** As of a connection that was not made: a request that should have gone through it has had no effect. */
+  /** The code of a connection that was not made: a request that should have gone through it has had no effect. */
   readonly code = 'ECONNREFUSED';
 }
 

@@ -129,13 +129,13 @@ async function fetchFrom(
   // The stream for what a controller sends unasked: nothing there concerns a client without capabilities.
   if (init?.method === 'GET') return new Response(null, { status: 405 });
   const { status, body } = await fetchOver(dispatcher, target, init);
-  const callId = callIdOf(init?.body);
+  const callId = parseCallId(init?.body);
   const ok = status.status === undefined || status.status < 300;
   const watched = body && callId !== null && ok ? watchEnd(body, () => lose(callId)) : body;
   return new Response(watched, status);
 }
 
-function callIdOf(body: unknown): string | null {
+function parseCallId(body: unknown): string | null {
   if (typeof body !== 'string') return null;
   const id: unknown = (JSON.parse(body) as { id?: unknown }).id; // our own request, just serialized
   return typeof id === 'string' ? id : null;

@@ -16,7 +16,7 @@ const logTailBytes = 2000;
 
 export interface StartSpec {
   sandboxId: string;
-  /** Of the engine. */
+  /** The engine's own id of the image. */
   imageId: string;
   argv: string[] | null;
   env: Record<string, string>;
@@ -58,7 +58,9 @@ export function createContainers(engine: Engine, dataDir: string) {
     await remove(spec.sandboxId);
     writeFileSync(noteOf(spec.sandboxId), '', { mode: 0o600 });
     await engine.ask(`container of sandbox ${spec.sandboxId}`, async (docker) => {
-      const container = await docker.createContainer(optionsOf(spec, name, labels(spec.sandboxId)));
+      const container = await docker.createContainer(
+        toCreateOptions(spec, name, labels(spec.sandboxId)),
+      );
       await container.start();
     });
   }
@@ -75,7 +77,7 @@ export function createContainers(engine: Engine, dataDir: string) {
     if (!found) return { state: 'absent' };
     const oomKills = found.State.OOMKilled ? 1 : 0;
     if (found.State.Running) return { state: 'running', oomKills };
-    const hostRestart = Date.parse(found.State.StartedAt) < bootedAt();
+    const hostRestart = Date.parse(found.State.StartedAt) < readBootTime();
     return { state: 'stopped', oomKills, hostRestart };
   }
 
@@ -85,7 +87,7 @@ export function createContainers(engine: Engine, dataDir: string) {
     );
   }
 
-  /** With the volumes that its image asked for. Resolves when it is gone, whoever began to remove it. */
+  /** Removes a container and the volumes that its image asked for. Resolves when it is gone, whoever began to remove it. */
   async function remove(sandboxId: string): Promise<void> {
     await removeContainer(sandboxId);
     rmSync(noteOf(sandboxId), { force: true });
@@ -106,7 +108,7 @@ export function createContainers(engine: Engine, dataDir: string) {
     );
   }
 
-  /** None where the engine does not answer. */
+  /** The sandboxes that have a container; none where the engine does not answer. */
   async function listOfEngine(): Promise<string[]> {
     const filters = { label: [`${ownerLabel}=${owner}`] };
     try {
@@ -129,7 +131,7 @@ export function createContainers(engine: Engine, dataDir: string) {
   async function tail(sandboxId: string): Promise<string> {
     const log = await engine.find(`output of sandbox ${sandboxId}`, async (docker) => {
       const container = docker.getContainer(nameOf(sandboxId));
-      return textOfLog(docker, await container.logs({ stdout: true, stderr: true, tail: 20 }));
+      return readLog(docker, await container.logs({ stdout: true, stderr: true, tail: 20 }));
     });
     return (log ?? '').slice(-logTailBytes).trim();
   }
@@ -137,7 +139,7 @@ export function createContainers(engine: Engine, dataDir: string) {
   return { owner, imageId, start, inspect, state, stop, remove, list, listOfEngine, tail };
 }
 
-function optionsOf(
+function toCreateOptions(
   { imageId, argv, env, caps, binds = [] }: StartSpec,
   name: string,
   labels: Record<string, string>,
@@ -167,12 +169,12 @@ function optionsOf(
   };
 }
 
-function bootedAt(): number {
+function readBootTime(): number {
   return Number(/^btime (\d+)$/m.exec(readFileSync('/proc/stat', 'utf8'))?.[1] ?? 0) * 1000;
 }
 
-/** What a log holds of both streams, in its order: the engine sends it in frames that say whose the bytes are. */
-function textOfLog(docker: Docker, log: Buffer): Promise<string> {
+/** Takes a log out of the frames that the engine sends it in: both streams, in the order of their writing. */
+function readLog(docker: Docker, log: Buffer): Promise<string> {
   const frames = Readable.from([log]);
   const both = new PassThrough();
   docker.modem.demuxStream(frames, both, both);

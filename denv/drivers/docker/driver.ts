@@ -13,7 +13,7 @@ import { probeEngine } from './probe';
 
 export interface DockerDriverOptions {
   dataDir: string;
-  /** Of an engine of this host: see `socketPathOf`. */
+  /** The unix socket of an engine of this host: see `socketPathOf`. */
   socketPath: string;
 }
 

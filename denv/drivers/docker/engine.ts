@@ -2,7 +2,7 @@ import type Docker from 'dockerode';
 import { existsSync } from 'node:fs';
 import { DenvError } from '../../errors';
 
-/** For one request; making a container copies a whole image where the engine has no better storage. */
+/** Time for one request: making a container copies a whole image where the engine has no better storage. */
 const requestMs = 120_000;
 
 export interface Engine {
@@ -44,7 +44,7 @@ export function createEngine(socketPath: string): Engine {
       return await request(docker());
     } catch (error) {
       if (error instanceof DenvError) throw error;
-      const message = `${what}: ${wordsOf(error)}`;
+      const message = `${what}: ${toMessage(error)}`;
       if (statusOf(error) !== null) throw new DenvError('internal', message, { cause: error });
       throw new DenvError('unavailable', `${message} (Docker engine at ${socketPath})`, {
         cause: error,
@@ -74,7 +74,7 @@ function statusOf(error: unknown): number | null {
   return typeof error.statusCode === 'number' ? error.statusCode : null;
 }
 
-function wordsOf(error: unknown): string {
+function toMessage(error: unknown): string {
   if (typeof error !== 'object' || error === null) return String(error);
   if ('json' in error && typeof error.json === 'object' && error.json !== null) {
     if ('message' in error.json) return String(error.json.message);

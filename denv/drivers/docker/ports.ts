@@ -11,7 +11,7 @@ export function createPorts(containers: Containers, helper: HelperClient) {
   const known = new Map<string, NamespaceOf>();
 
   /** The main process of a sandbox's container. @throws DenvError sandbox_stopped, capability_missing */
-  async function processOf(sandboxId: string, what: string): Promise<NamespaceOf> {
+  async function findProcess(sandboxId: string, what: string): Promise<NamespaceOf> {
     const before = known.get(sandboxId);
     if (before && readStartTime(before.pid) === before.start) return before;
     const found = await containers.inspect(sandboxId);
@@ -35,14 +35,14 @@ export function createPorts(containers: Containers, helper: HelperClient) {
 
   async function connect(sandboxId: string, port: number): Promise<Socket> {
     const what = `port ${port}`;
-    const where = await processOf(sandboxId, what);
+    const where = await findProcess(sandboxId, what);
     try {
       return await helper.connect(where, port);
     } catch (error) {
       if (!(error instanceof HelperError)) throw error;
       // Between the look and the connection it may have ended.
       known.delete(sandboxId);
-      if (error.code === 'gone') await processOf(sandboxId, what);
+      if (error.code === 'gone') await findProcess(sandboxId, what);
       throw new DenvError('unavailable', `${what} of sandbox ${sandboxId}: ${error.message}`, {
         cause: error,
       });

@@ -30,7 +30,7 @@ interface Seen {
 const none: Target = { ...bareTarget('docker'), images: ['docker'] };
 
 /**
- * Lives through one small container and says what held in it. Its image is empty but for the host's /usr, read-only, so none has
+ * Tries one small container and says what held in it. Its image is empty but for the host's /usr, read-only, so none has
  * to be there. Removes all of it again.
  */
 export async function probeEngine(
@@ -50,7 +50,7 @@ export async function probeEngine(
     const binds = ['/usr:/usr:ro'];
     await containers.start({ sandboxId: name, imageId, argv, env: {}, caps, binds });
     const version = await engine.ask('version', (docker) => docker.version());
-    return rowOf(await sightOf(ports, name), version.Version);
+    return toTarget(await readSeen(ports, name), version.Version);
   } catch (error) {
     return { ...none, missing: error instanceof Error ? error.message : String(error) };
   } finally {
@@ -59,7 +59,7 @@ export async function probeEngine(
   }
 }
 
-function rowOf(seen: Seen, version: string): Target {
+function toTarget(seen: Seen, version: string): Target {
   const bare = seen.capabilities.replace(/0/g, '') === '' && seen.noNewPrivs === '1';
   return {
     ...none,
@@ -81,8 +81,8 @@ function rowOf(seen: Seen, version: string): Target {
   };
 }
 
-/** What the probe says, once it is up. */
-async function sightOf(ports: ReturnType<typeof createPorts>, name: string): Promise<Seen> {
+/** Reads what the probe's process says, once it is up. */
+async function readSeen(ports: ReturnType<typeof createPorts>, name: string): Promise<Seen> {
   let last: unknown;
   for (let tries = 0; tries < startTries; tries += 1) {
     try {

@@ -143,7 +143,7 @@ export class HelperClient {
     return exchange(socket, request).finally(() => socket.destroy());
   }
 
-  /** For what may be done twice: a helper that dies in the middle is asked again, once. */
+  /** Makes a request that may be done twice: when the helper dies in the middle, it is asked again, once. */
   private async twice<T>(attempt: () => Promise<T>, onDeath?: () => void): Promise<T> {
     try {
       return await attempt();

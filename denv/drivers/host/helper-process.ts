@@ -113,7 +113,7 @@ export class HelperProcess {
     }
   }
 
-  /** One that is gone, or ends before it has answered, has quit as well. */
+  /** A helper that is gone, or that ends before it has answered, has quit as well. */
   private async tellToQuit(): Promise<void> {
     await this.send({ op: 'quit' }).catch((error: unknown) => {
       if (!isNobodyThere(error) && !isDeath(error)) throw error;

@@ -108,9 +108,9 @@ export function createCgroups(): Cgroups {
     oomKills(name) {
       const memory = withController('memory');
       const root = path.join(memory.dir, name);
-      if (memory.v2) return countOf(path.join(root, 'memory.events'), 'oom_kill');
+      if (memory.v2) return readCount(path.join(root, 'memory.events'), 'oom_kill');
       return [root, ...descendants(root)].reduce(
-        (sum, dir) => sum + countOf(path.join(dir, 'memory.oom_control'), 'oom_kill'),
+        (sum, dir) => sum + readCount(path.join(dir, 'memory.oom_control'), 'oom_kill'),
         0,
       );
     },
@@ -162,7 +162,7 @@ function descendants(dir: string): string[] {
   });
 }
 
-function countOf(file: string, key: string): number {
+function readCount(file: string, key: string): number {
   const line = (readIfThere(file) ?? '').split('\n').find((text) => text.startsWith(`${key} `));
   return line ? Number(line.slice(key.length + 1)) : 0;
 }

@@ -6,14 +6,14 @@ import type { HostParts } from './sandboxes';
 
 /** Connections into sandboxes, and ports published on loopback. What is published is in the sandbox's record. */
 export function createPorts({ helper, records }: Pick<HostParts, 'helper' | 'records'>) {
-  function runningOf(sandboxId: string, what: string) {
+  function requireRunning(sandboxId: string, what: string) {
     const record = records.running(checkId(sandboxId));
     if (record) return record;
     throw new DenvError('sandbox_stopped', `${what} of sandbox ${sandboxId}: it does not run`);
   }
 
   async function connect(sandboxId: string, port: number): Promise<Socket> {
-    const { init } = runningOf(sandboxId, `port ${port}`);
+    const { init } = requireRunning(sandboxId, `port ${port}`);
     try {
       return await helper.connect({ pid: init.pid, start: init.start }, port);
     } catch (error) {
@@ -28,7 +28,7 @@ export function createPorts({ helper, records }: Pick<HostParts, 'helper' | 'rec
     port: number,
     hostPort: number | null,
   ): Promise<number> {
-    const record = runningOf(sandboxId, `publishing port ${port}`);
+    const record = requireRunning(sandboxId, `publishing port ${port}`);
     const where = { pid: record.init.pid, start: record.init.start };
     let given: number;
     try {

@@ -17,8 +17,7 @@ const server =
   'setTimeout(() => process.exit(), 10000)';
 
 /**
- * Lives through one small sandbox, its fork and a verifier container, and says what worked. What did not has its reason in
- * `notes`. Removes all of it again.
+ * Tries one small sandbox, its fork and a verifier container, and says what worked. The reason of what did not is in `notes`. Removes all of it again.
  */
 export async function probeHost(
   driver: SandboxDriver,
@@ -169,7 +168,7 @@ function showsOnlyLoopback(tables: string): boolean {
   return routes === 1 && interfaces.length === 1 && /^\s*lo:/.test(interfaces[0] ?? '');
 }
 
-/** What a listener says, once it is up. */
+/** Reads what a listener says, once it is up. */
 async function readPort(hostPort: number): Promise<string> {
   for (let tries = 0; tries < 200; tries += 1) {
     const said = await new Promise<string>((resolve) => {

@@ -49,7 +49,7 @@ export async function startDetached(
   throw new DenvError('internal', `runc could not start ${container.id}: ${runcError(log)}`);
 }
 
-/** Forgets a container whose processes are gone. Only its cgroups are left then. */
+/** Removes runc's state of a container whose processes are gone. Only its cgroups are left then. */
 export async function forgetContainer(layout: Layout, id: string): Promise<void> {
   await rm(path.join(layout.runcRoot, id), { recursive: true, force: true });
 }

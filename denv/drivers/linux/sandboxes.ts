@@ -27,7 +27,7 @@ export function createSandboxes({ layout, helper, cgroups, records, nodePath }: 
   const treeOf = (id: string) => path.join(layout.sandboxes, checkId(id));
   const cgroupOf = (id: string) => `${layout.cgroup}/${checkId(id)}`;
 
-  function sourceOf(from: SandboxSpec['from']): string {
+  function findSource(from: SandboxSpec['from']): string {
     const source =
       from.kind === 'base'
         ? path.join(layout.bases, checkId(from.base))
@@ -40,7 +40,7 @@ export function createSandboxes({ layout, helper, cgroups, records, nodePath }: 
   async function create(spec: SandboxSpec): Promise<void> {
     const id = spec.sandboxId;
     const rootfs = treeOf(id);
-    const source = sourceOf(spec.from);
+    const source = findSource(spec.from);
     requireSpace(layout);
     if (exists(id)) await remove(id);
 
@@ -65,13 +65,13 @@ export function createSandboxes({ layout, helper, cgroups, records, nodePath }: 
 
   function state(id: string): SandboxLiveness {
     if (!isThere(treeOf(id))) return { state: 'absent' };
-    const oomKills = oomKillsOf(id);
+    const oomKills = countOomKills(id);
     if (records.running(id)) return { state: 'running', oomKills };
     const init = records.read(id)?.init;
     return { state: 'stopped', oomKills, hostRestart: !!init && init.bootId !== readBootId() };
   }
 
-  function oomKillsOf(id: string): number {
+  function countOomKills(id: string): number {
     const cgroup = cgroupOf(id);
     return cgroups.oomKills(cgroup) + records.keptOomKills(id, cgroups.children(cgroup));
   }
@@ -81,7 +81,7 @@ export function createSandboxes({ layout, helper, cgroups, records, nodePath }: 
     const cgroup = cgroupOf(id);
     if (cgroups.exists(cgroup)) {
       await cgroups.kill(cgroup);
-      records.keepAllOomKills(id, oomKillsOf(id));
+      records.keepAllOomKills(id, countOomKills(id));
       await cgroups.remove(cgroup);
     }
     await forgetContainer(layout, id);
@@ -122,7 +122,7 @@ export type Sandboxes = ReturnType<typeof createSandboxes>;
 /** Names throw-away containers in runc's state, where sandboxes are too. No sandbox id has a dot. */
 export const containerPrefix = 'container.';
 
-/** With its memory used up, a sandbox should lose what uses it and not its first process. */
+/** A sandbox out of memory should lose the process that uses it, not its first one. */
 function preferToKeep(pid: number): void {
   try {
     writeFileSync(`/proc/${pid}/oom_score_adj`, '0');

@@ -15,14 +15,14 @@ import { findPython } from '../../host/programs';
 import { runcArgs, runcError } from '../runc';
 import type { HostParts, Sandboxes } from '../sandboxes';
 
-/** Tells the cgroups of these from those of execs that outlive their server. */
+/** Marks the cgroups of these execs, to tell them from those of execs that outlive their server. */
 const prefix = 'attached-';
 /** How long a start that hangs is waited for once it is to be killed. */
 const startGraceMs = 3_000;
 
 /**
- * Execs on streams of this process. runc is their parent and holds the pipes, so with this process the streams end; what goes
- * on without them is ended by the next process.
+ * Execs on streams of this process. runc is their parent and holds the pipes, so the streams end with this process; what runs on
+ * without them is ended by the next process.
  */
 export function createAttachedExecs(parts: HostParts, sandboxes: Sandboxes) {
   const { layout, cgroups, records } = parts;
@@ -65,7 +65,7 @@ export function createAttachedExecs(parts: HostParts, sandboxes: Sandboxes) {
     const cgroup = `${sandboxes.cgroupOf(sandboxId)}/${name}`;
     let killed = false;
     let cleaning: Promise<void> | null = null;
-    const exit = exitOf(child);
+    const exit = waitForExit(child);
     const ended = exit.then((code): ExecEnd => {
       const withSandbox = records.stoppedAtMs(sandboxId) !== null || !records.running(sandboxId);
       if (killed || code === null || (code === 137 && withSandbox)) return { kind: 'killed' };
@@ -138,7 +138,7 @@ interface Terminal extends TerminalSize {
 
 const terminalScript = path.join(__dirname, 'terminal.py');
 
-/** On a terminal the process is left to a small program that holds the other side of it. */
+/** Starts runc; for a terminal, a small program that holds the other side of it and starts runc. */
 function startRunc(args: string[], tty: Terminal | undefined): Held {
   const runc = findProgram('runc') ?? 'runc';
   const where = tty ? [`${tty.cols}`, `${tty.rows}`, tty.socket, tty.pidFile] : [];
@@ -161,7 +161,7 @@ const resizer =
   ({ cols, rows }: TerminalSize): void =>
     void sizes.write(`${cols} ${rows}\n`);
 
-/** Null when runc could not be started, or was killed. */
-function exitOf(child: ChildProcess): Promise<number | null> {
+/** The exit code; null when runc could not be started, or was killed. */
+function waitForExit(child: ChildProcess): Promise<number | null> {
   return new Promise((resolve) => child.on('exit', resolve).on('error', () => resolve(null)));
 }

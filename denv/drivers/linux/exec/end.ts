@@ -1,11 +1,11 @@
 import type { ExecEnd } from '../../driver';
 import type { Records } from '../records';
-import { progressOf, wasKilled } from './files';
+import { readProgress, wasKilled } from './files';
 import type { ExecFiles } from './files';
 
 /** How an exec ended, as its files and its sandbox's record tell; null while it runs. */
 export function findEnd(files: ExecFiles, records: Records): ExecEnd | null {
-  const progress = progressOf(files);
+  const progress = readProgress(files);
   switch (progress.kind) {
     case 'running':
       return null;

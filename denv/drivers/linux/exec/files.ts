@@ -44,18 +44,18 @@ export type ExecProgress =
   | { kind: 'lost' };
 
 /** How far an exec is, from its files and its holder. */
-export function progressOf(files: ExecFiles): ExecProgress {
+export function readProgress(files: ExecFiles): ExecProgress {
   // Looked at before the files: a holder that ends in between has left its last word in them.
-  const holder = holderOf(files);
+  const holder = findHolder(files);
   const exitFile = at(files, files.sandboxId);
   const exit = readIfThere(exitFile)?.trim();
   const message = startFailure(files);
   if (message !== null) {
     const { mtimeMs: atMs } = statSync(at(files, 'sync'));
     const ofProgram = /exec: |executable file|chdir to cwd/.test(message);
-    return { kind: 'failed', exitCode: codeOf(message), message, ofProgram, atMs };
+    return { kind: 'failed', exitCode: toExitCode(message), message, ofProgram, atMs };
   }
-  const input = inputOf(files);
+  const input = readInput(files);
   if (input === 'broken') return { kind: 'lost' };
   if (exit && input === 'being given') return { kind: 'running' }; // Its helper is about to notice the end.
   if (exit) {
@@ -66,7 +66,7 @@ export function progressOf(files: ExecFiles): ExecProgress {
 }
 
 /** `broken`: its helper died over it, and the exec saw an end that was none. */
-function inputOf(files: ExecFiles): 'none' | 'being given' | 'given' | 'broken' {
+function readInput(files: ExecFiles): 'none' | 'being given' | 'given' | 'broken' {
   if (!files.finiteInput || !has(files, 'feeding')) return 'none';
   if (has(files, 'fed')) return 'given';
   const helper = Number(readIfThere(at(files, 'feeding')) ?? 0);
@@ -80,20 +80,20 @@ function inputOf(files: ExecFiles): 'none' | 'being given' | 'given' | 'broken' 
 export const wasKilled = (files: ExecFiles): boolean => has(files, 'killed');
 
 /** The process that holds the exec, while it lives. */
-export function holderPid(files: ExecFiles): number | null {
-  const pid = writtenPid(files);
+export function findHolderPid(files: ExecFiles): number | null {
+  const pid = readHolderPid(files);
   return pid !== null && isHolder(pid, files) ? pid : null;
 }
 
-function holderOf(files: ExecFiles): 'alive' | 'gone' | 'none' {
-  const pid = writtenPid(files);
+function findHolder(files: ExecFiles): 'alive' | 'gone' | 'none' {
+  const pid = readHolderPid(files);
   if (pid !== null) return isHolder(pid, files) ? 'alive' : 'gone';
   // It may be about to write its pid, or its starter died before it was there.
   const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
   return pids.some((name) => isHolder(Number(name), files)) ? 'alive' : 'none';
 }
 
-function writtenPid(files: ExecFiles): number | null {
+function readHolderPid(files: ExecFiles): number | null {
   const pid = Number(readIfThere(at(files, 'holder.pid')) ?? 0);
   return pid > 0 ? pid : null;
 }
@@ -115,8 +115,8 @@ function runtimeWords(message: string): string {
   return quoted ? (JSON.parse(quoted) as string) : message.trim();
 }
 
-/** As a shell would say it: 127 for a program that is not there, 126 for one that cannot be run. */
-function codeOf(message: string): number {
+/** The exit code that a shell would give: 127 for a program that is not there, 126 for one that cannot be run. */
+function toExitCode(message: string): number {
   const noProgram =
     /executable file not found|exec: .*no such file or directory|stat .*no such file/;
   return noProgram.test(message) && !/chdir to cwd/.test(message) ? 127 : 126;

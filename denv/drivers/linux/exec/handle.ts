@@ -7,7 +7,7 @@ import { readIfThere } from '../../../../machine/files';
 import type { Cgroups } from '../cgroups';
 import type { Records } from '../records';
 import { findEnd } from './end';
-import { at, holderPid } from './files';
+import { at, findHolderPid } from './files';
 import type { ExecFiles } from './files';
 import { createOutput } from './output';
 import { createStdin } from './stdin';
@@ -18,7 +18,7 @@ const startGraceMs = 3_000;
 
 /** One exec that conmon holds, seen through its files and its cgroup. */
 export class HeldExec implements ExecHandle {
-  /** Stop the watches that are open. */
+  /** Functions that stop the open watches. */
   private readonly releases = new Set<() => void>();
   private readonly stdout: ReturnType<typeof createOutput>;
   private readonly stdin: ReturnType<typeof createStdin>;
@@ -100,7 +100,7 @@ export class HeldExec implements ExecHandle {
     return promise.finally(stop);
   }
 
-  /** Null also when it could not be found out, with no descriptor left perhaps: the next look tells. */
+  /** The end, if it is known. A look that fails, with no descriptor left perhaps, tells nothing; the next one may. */
   private look(): ExecEnd | null {
     try {
       return this.end();
@@ -127,9 +127,9 @@ export class HeldExec implements ExecHandle {
   }
 }
 
-/** With what it is starting. */
+/** Kills conmon and what it is starting. */
 function killHolder(files: ExecFiles): void {
-  const holder = holderPid(files);
+  const holder = findHolderPid(files);
   if (holder === null) return;
   const children = readIfThere(`/proc/${holder}/task/${holder}/children`) ?? '';
   const starting = children.trim().split(' ').filter(Boolean).map(Number);

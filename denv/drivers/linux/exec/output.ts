@@ -1,13 +1,13 @@
 import { open } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { isAbsence } from '../../../../machine/files';
-import { at, progressOf } from './files';
+import { at, readProgress } from './files';
 import type { ExecFiles } from './files';
 import { readLog } from './log';
 import type { LogRead } from './log';
 import { watchDirectory } from './watch';
 
-/** What an exec wrote, read from its files. */
+/** Reads what an exec wrote from its files. */
 export function createOutput(files: ExecFiles) {
   const counted = { bytes: 0, offset: 0 };
 
@@ -29,14 +29,14 @@ export function createOutput(files: ExecFiles) {
   }
 
   return {
-    /** From the start, at most `maxBytes` of each stream. */
+    /** Reads from the start, at most `maxBytes` of each stream. */
     async read(maxBytes: number): Promise<{ stdout: Buffer; stderr: Buffer; truncated: boolean }> {
       const kept = { stdout: createHead(maxBytes), stderr: createHead(maxBytes) };
       await each(0, ({ pieces }) => {
         for (const piece of pieces) kept[piece.stream].add(piece.data);
         return !(kept.stdout.full() && kept.stderr.full());
       });
-      const progress = progressOf(files);
+      const progress = readProgress(files);
       if (progress.kind === 'failed') kept.stderr.add(Buffer.from(`${progress.message}\n`));
       return {
         stdout: kept.stdout.bytes(),

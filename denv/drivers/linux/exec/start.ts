@@ -4,7 +4,7 @@ import { closeSync, openSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { DenvError } from '../../../errors';
 import type { ExecHandle, ExecSpec } from '../../driver';
-import { at, findExecFiles, makeExecFiles, progressOf } from './files';
+import { at, findExecFiles, makeExecFiles, readProgress } from './files';
 import type { ExecFiles } from './files';
 import { HeldExec } from './handle';
 import { checkId } from '../../host/layout';
@@ -50,7 +50,7 @@ export function createExecs(parts: HostParts, sandboxes: Sandboxes) {
     try {
       const env = { _OCI_SYNCPIPE: '3' };
       // conmon goes into the background by itself; its first process ends once the pid file is there.
-      const code = await exitOf(
+      const code = await waitForExit(
         launch('conmon', args, { env, stdio: ['ignore', 'ignore', 'ignore', sync] }),
       );
       if (code !== 0) throw new DenvError('internal', `conmon ended with ${code} for ${dir}`);
@@ -62,7 +62,7 @@ export function createExecs(parts: HostParts, sandboxes: Sandboxes) {
   async function open(sandboxId: string, execId: string): Promise<ExecHandle | null> {
     const dir = records.execDirOf(checkId(sandboxId), checkId(execId));
     const files = findExecFiles(dir, sandboxId);
-    const progress = files && progressOf(files);
+    const progress = files && readProgress(files);
     if (!files || progress?.kind === 'never_started') return null;
     // Its starter may have died before it asked for this.
     if (files.finiteInput && progress?.kind === 'running') await helper.feed(dir);
@@ -90,7 +90,7 @@ function launch(command: string, args: string[], options: SpawnOptions): ChildPr
   return child;
 }
 
-function exitOf(child: ChildProcess): Promise<number | null> {
+function waitForExit(child: ChildProcess): Promise<number | null> {
   child.ref();
   return new Promise((resolve, reject) => child.on('exit', resolve).on('error', reject));
 }

@@ -2,7 +2,7 @@ import { constants, openSync, readdirSync, readlinkSync } from 'node:fs';
 import net from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DenvError } from '../../../errors';
-import { at, holderPid } from './files';
+import { at, findHolderPid } from './files';
 import type { ExecFiles } from './files';
 import { isAbsence, readIfThere } from '../../../../machine/files';
 
@@ -22,10 +22,10 @@ export function createStdin(files: ExecFiles) {
   async function open(): Promise<net.Socket> {
     const deadline = Date.now() + openLimitMs;
     for (;;) {
-      const holder = holderPid(files);
+      const holder = findHolderPid(files);
       // Until the start is through, conmon also has the writing ends of the output pipes.
       const started = (readIfThere(at(files, 'sync')) ?? '') !== '';
-      const pipe = holder !== null && started ? writeEndOf(holder) : null;
+      const pipe = holder !== null && started ? findWriteEnd(holder) : null;
       if (pipe !== null) {
         const fd = openSync(pipe, constants.O_WRONLY | constants.O_NONBLOCK);
         const socket = new net.Socket({ fd, readable: false, writable: true });
@@ -63,7 +63,7 @@ export function createStdin(files: ExecFiles) {
  * The one pipe that conmon made and holds open for writing. One that it inherited from whoever started the server has not the
  * flag that closes it at an execution. The exec's own descriptor 0 is not asked: the agent may put there what it likes.
  */
-function writeEndOf(holder: number): string | null {
+function findWriteEnd(holder: number): string | null {
   try {
     for (const name of readdirSync(`/proc/${holder}/fd`)) {
       const fd = `/proc/${holder}/fd/${name}`;

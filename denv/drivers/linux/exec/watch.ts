@@ -1,6 +1,6 @@
 import { watch } from 'node:fs';
 
-/** A safety net under the watch, and what notices a holder that was killed. */
+/** Watches miss things, and a holder that is killed changes no file. */
 const pollMs = 500;
 
 /** Calls `look` now, whenever something in the directory changes, and twice a second. Returns what stops it. */

@@ -345,7 +345,7 @@ suite(titled('the control channel of a real text environment'), () => {
     expect(env().sockets).toHaveLength(2);
   });
 
-  it('goes on without its session when nothing was started in it', async () => {
+  it('continues without its session when nothing was started in it', async () => {
     const connection = await connect();
     const { sessionId } = connection.state();
     env().sockets[0]?.destroy();
@@ -358,7 +358,7 @@ suite(titled('the control channel of a real text environment'), () => {
     expect(connection.state().sessionId).not.toBe(sessionId);
   });
 
-  it('goes on in a later process', async () => {
+  it('continues in a later process', async () => {
     const earlier = await start('add', { a: 2, b: 3 });
     const sessionId = earlier.state().sessionId ?? '';
     // As of a process that was killed: no goodbye.
@@ -591,7 +591,7 @@ suite(titled('the tools of one MCP capability'), () => {
     });
   });
 
-  it('goes on with new streams when all its streams break', async () => {
+  it('continues with new streams when all its streams break', async () => {
     const connection = await start('count_to', { target: 2 });
     await use(connection, 'bump', {});
     for (const socket of env().sockets) socket.destroy();

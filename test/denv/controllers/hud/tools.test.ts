@@ -223,7 +223,7 @@ describe('an MCP capability over HTTP', () => {
   });
 });
 
-/** Of ssh2's ed25519 keys one in a hundred cannot be read again. */
+/** Not ed25519: ssh2 cannot read one in a hundred of the keys that it makes. */
 const generateKey = () => utils.generateKeyPairSync('ecdsa', { bits: 256 });
 
 describe('the shell of a workspace', () => {
