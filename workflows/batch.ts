@@ -12,11 +12,11 @@ import type { RolloutEnd } from '../activities/support/await-rollouts';
 import type { BatchInput, BatchProgress, BatchResult } from '../contracts/batch';
 import type { RolloutInput } from '../contracts/rollout';
 import { activitiesFor } from './activity-options';
-import { endOfChild, startRollout, watch } from './children';
+import { awaitChild, startRollout, watch } from './children';
 import { failed } from './failures';
 import { progressQuery } from './messages';
 
-/** What a batch carries into its next run. Rollouts that run are none of its children then: they are found by id again. */
+/** What a batch carries into its next run. Running rollouts are not children of that run: it finds them by their ids. */
 export interface BatchState {
   /** How many declared rollouts were read so far. */
   next: number;
@@ -26,11 +26,11 @@ export interface BatchState {
   unscored: number;
 }
 
-/** Rollouts read and started at once, which bounds what one workflow task has to say. */
+/** How many rollouts are read and started at once: this bounds the commands of one workflow task. */
 const pageSize = 25;
 
 /**
- * The declared rollouts of a batch, at most `concurrency` of them at once. The ledger is asked first and ids are made from
+ * Runs the declared rollouts of a batch, at most `concurrency` of them at once. The ledger is asked first and ids are made from
  * meaning, so a batch that is run again starts nothing twice. Rollouts outlive this workflow; cancelling it cancels them, and
  * waits until each has cleaned up.
  */
@@ -44,7 +44,7 @@ export async function batch(input: BatchInput, carried?: BatchState): Promise<Ba
     await window.fill();
   } catch (error) {
     if (!isCancellation(error)) throw error;
-    // Each lane has heard of it too, and ends once its rollout has.
+    // Each lane was cancelled too, and ends once its rollout has ended.
     await CancellationScope.nonCancellable(() => window.drain());
     throw new CancelledFailure('the batch was cancelled');
   }
@@ -75,7 +75,7 @@ class Window {
     private readonly state: BatchState,
   ) {}
 
-  /** Reads and starts until all have ended, or the history is full. No start is under way when it returns. */
+  /** Reads and starts rollouts until all have ended or the history is full. When it returns, no start is under way. */
   async fill(): Promise<void> {
     const { input, state } = this;
     while (state.next < input.declared && !full()) {
@@ -94,7 +94,7 @@ class Window {
     await condition(() => this.#starting === 0 && this.#lanes === 0);
   }
 
-  /** Follows rollouts that run already. */
+  /** Watches rollouts that run already. */
   attach(rolloutIds: string[]): void {
     const declared = { ref: this.input.rolloutsRef };
     this.#lane(
@@ -143,7 +143,7 @@ class Window {
         if (!child) running.push(input.rolloutId);
         else {
           const declared = { ref: this.input.rolloutsRef };
-          this.#lane(endOfChild(child, declared).then((end) => this.#ended(end)));
+          this.#lane(awaitChild(child, declared).then((end) => this.#ended(end)));
         }
       } finally {
         this.#starting -= 1;
@@ -159,7 +159,7 @@ class Window {
       try {
         await work;
       } catch (error) {
-        // A fault of this code, or a list that is gone: it must not pass for a rollout that goes on.
+        // A fault of this code, or a list that is gone: nobody must take the rollout for one that still runs.
         this.#fault = error;
       } finally {
         this.#lanes -= 1;

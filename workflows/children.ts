@@ -16,11 +16,13 @@ import type { RolloutInput } from '../contracts/rollout';
 import { activitiesFor } from './activity-options';
 import { rollout } from './rollout/rollout';
 import { startAttributes } from './search-attributes';
-import { workflowTaskTimeout } from './start-options';
+
+/** How long a worker may hold one workflow task; one that dies in the middle of it is noticed after that. */
+export const workflowTaskTimeout = '5 seconds';
 
 export type RolloutChild = ChildWorkflowHandle<typeof rollout>;
 
-/** Starts a rollout under its own id. Null when one of that id was started before, by whomever: it is never run twice. */
+/** Starts a rollout under its own id. Null when anybody has started one of that id before: it never runs twice. */
 export async function startRollout(
   input: RolloutInput,
   parentClosePolicy: ParentClosePolicy,
@@ -42,17 +44,17 @@ export async function startRollout(
 }
 
 /**
- * How a child ended. One that was cancelled has recorded its result; one that was terminated has not, and counts as unscored, class
- * infra. Neither is a failure of its parent.
+ * Waits for the end of a child. One that was cancelled has recorded its result; one that was terminated has not, and counts as
+ * unscored, class infra. Neither is a failure of its parent.
  */
-export async function endOfChild(child: RolloutChild, declared: Declared): Promise<RolloutEnd> {
+export async function awaitChild(child: RolloutChild, declared: Declared): Promise<RolloutEnd> {
   try {
     const { rolloutId, outcome, reward } = await child.result();
     return { rolloutId, outcome, reward };
   } catch (error) {
     if (!(error instanceof ChildWorkflowFailure)) throw error;
     const why = `its workflow failed: ${error.cause?.message ?? error.message}`;
-    return lost({ rolloutId: child.workflowId, why, declared });
+    return recordLost({ rolloutId: child.workflowId, why, declared });
   }
 }
 
@@ -62,7 +64,7 @@ export async function endOfChild(child: RolloutChild, declared: Declared): Promi
  */
 export async function watch(
   rolloutIds: string[],
-  declaredOf: (rolloutId: string) => Declared,
+  toDeclared: (rolloutId: string) => Declared,
   ended: (end: RolloutEnd) => void,
 ): Promise<void> {
   const open = new Set(rolloutIds);
@@ -76,7 +78,7 @@ export async function watch(
       const news = await activitiesFor('await', summary).awaitRollouts({ rolloutIds: [...open] });
       news.ended.forEach(settle);
       for (const { rolloutId, why } of news.lost) {
-        settle(await lost({ rolloutId, why, declared: declaredOf(rolloutId) }));
+        settle(await recordLost({ rolloutId, why, declared: toDeclared(rolloutId) }));
       }
     }
   };
@@ -91,8 +93,8 @@ export async function watch(
   }
 }
 
-/** Recorded where that is possible; a ledger that is away changes nothing for the siblings. */
-async function lost(input: {
+/** Records a lost rollout where that is possible; a ledger that is away changes nothing for the siblings. */
+async function recordLost(input: {
   rolloutId: string;
   why: string;
   declared: Declared;
@@ -103,7 +105,7 @@ async function lost(input: {
     );
   } catch (error) {
     if (!(error instanceof ActivityFailure)) throw error;
-    log.error('the ledger did not take a lost rollout', { rolloutId: input.rolloutId, error });
+    log.error('the ledger did not record a lost rollout', { rolloutId: input.rolloutId, error });
     return { rolloutId: input.rolloutId, outcome: 'unscored', reward: null };
   }
 }

@@ -4,7 +4,7 @@ import type { RegradeInput, RegradeResult } from '../contracts/regrade';
 import type { VerdictResult } from '../contracts/rollout';
 import { activitiesFor } from './activity-options';
 import { toTrouble } from './failures';
-import { rewardBy } from './regrade-reward';
+import { combine, namedRewards } from './grading/combine';
 
 /** What a regrade carries into its next run. */
 export interface RegradeState {
@@ -15,18 +15,17 @@ export interface RegradeState {
 }
 
 type Item = RegradeInput['rollouts'][number];
-type Judgement = Pick<
-  RegradeRecord,
-  'verdict' | 'reward' | 'rewards' | 'why' | 'verifierDigest'
-> & { missing: boolean };
+type Graded = Pick<RegradeRecord, 'verdict' | 'reward' | 'rewards' | 'why' | 'verifierDigest'> & {
+  missing: boolean;
+};
 
 /** How often a verifier without a verdict is run in all, on the same version. */
 const tries = 3;
 
 /**
- * Verdicts again, on the kept final snapshots of rollouts that have ended: no agent runs and no model is asked. At most
- * `concurrency` verifiers at once, each judgement under keys of its own, so that a worker that dies costs none of them. What
- * cannot be judged is recorded with its reason, and holds up no other.
+ * Verifies again the kept final snapshots of rollouts that have ended: no agent runs and no model is asked. At most `concurrency`
+ * verifiers run at once, each verdict under keys of its own, so that a worker that dies costs none of them. A rollout that cannot
+ * be verified is recorded with the reason, and holds up no other.
  */
 export async function regrade(input: RegradeInput, carried?: RegradeState): Promise<RegradeResult> {
   const state = carried ?? { next: 0, judged: 0, missing: 0 };
@@ -46,31 +45,31 @@ async function lane(input: RegradeInput, state: RegradeState): Promise<void> {
     const item = input.rollouts[state.next];
     if (!item) return;
     state.next += 1;
-    await judgeAndRecord(input.regradeId, item, state);
+    await gradeAndRecord(input.regradeId, item, state);
   }
 }
 
-async function judgeAndRecord(regradeId: string, item: Item, state: RegradeState): Promise<void> {
-  const { missing, ...judgement } = await judge(regradeId, item);
+async function gradeAndRecord(regradeId: string, item: Item, state: RegradeState): Promise<void> {
+  const { missing, ...graded } = await gradeItem(regradeId, item);
   if (missing) state.missing += 1;
   const { rolloutId, version } = item;
   const at = new Date().toISOString();
   try {
-    const record = { regradeId, rolloutId, version, ...judgement, at };
+    const record = { regradeId, rolloutId, version, ...graded, at };
     const { judged } = await activitiesFor('record', 'record').recordRegrade(record);
     if (judged) state.judged += 1;
   } catch (error) {
     if (isCancellation(error)) throw error;
-    // A verdict that nobody can read was not given.
-    log.error('the ledger did not take a verdict', { rolloutId, error });
+    // A verdict that nobody can read does not count.
+    log.error('the ledger did not record a verdict', { rolloutId, error });
   }
 }
 
-async function judge(regradeId: string, item: Item): Promise<Judgement> {
+async function gradeItem(regradeId: string, item: Item): Promise<Graded> {
   let facts: RegradeFacts | null = null;
   try {
-    facts = await activitiesFor('record', 'read what judges').readRegradeFacts(item);
-    const verdict = await verdictOn(regradeId, item, facts.verifyTimeoutS);
+    facts = await activitiesFor('record', 'read the verifier').readRegradeFacts(item);
+    const verdict = await verifyAgain(regradeId, item, facts.verifyTimeoutS);
     return { ...rewardBy(facts, verdict), verifierDigest: facts.verifierDigest, missing: false };
   } catch (error) {
     if (isCancellation(error)) throw error;
@@ -84,8 +83,8 @@ async function judge(regradeId: string, item: Item): Promise<Judgement> {
   }
 }
 
-/** As after a rollout: a verifier that gives no verdict is run again, under a new key, on the very same version. */
-async function verdictOn(
+/** Runs the verifier as after a rollout: one that gives no verdict is run again, under a new key, on the very same version. */
+async function verifyAgain(
   regradeId: string,
   { rolloutId, version, taskRef }: Item,
   timeoutS: number,
@@ -100,4 +99,30 @@ async function verdictOn(
     });
     if (verdict.verdict !== 'none' || n + 1 === tries) return verdict;
   }
+}
+
+/** Computes the rollout's reward from a new verdict. Other graders that count keep what they said when the rollout ended. */
+export function rewardBy(
+  { grading, grades }: Pick<RegradeFacts, 'grading' | 'grades'>,
+  verdict: VerdictResult,
+): Pick<RegradeRecord, 'verdict' | 'reward' | 'rewards' | 'why'> {
+  if (verdict.verdict === 'none')
+    return { verdict, reward: null, rewards: {}, why: verdict.summary };
+  const { reward, rewards } = verdict;
+  if (!grading) return { verdict, reward, rewards, why: null };
+  const all = grading.graders.map((grader) => {
+    const { name, kind, weight, counts } = grader;
+    if (kind === 'verify') return { name, kind, weight, counts, reward, rewards };
+    const said = grades.find((grade) => grade.name === name);
+    const kept = { reward: said?.reward ?? null, rewards: said?.rewards ?? {} };
+    return { name, kind, weight, counts, ...kept };
+  });
+  const counting = all.filter(({ counts }) => counts);
+  const combined = combine(grading.combine, counting);
+  if (combined === null) {
+    const silent = counting.filter((grade) => grade.reward === null).map(({ name }) => name);
+    const why = `no reward: ${silent.join(', ')} gave none when the rollout ended`;
+    return { verdict, reward: null, rewards: {}, why };
+  }
+  return { verdict, reward: combined, rewards: namedRewards(all), why: null };
 }

@@ -4,16 +4,16 @@ import type { DenvClient } from '../../denv/client';
 import { DenvError } from '../../denv/errors';
 import { toFailure, WorkerLetGoError } from './failures';
 
-/** Under the 4 seconds after which Temporal gives a silent worker's activities to another one. */
-const heartbeatEveryMs = 1500;
+/** A cancellation arrives with the answer to a heartbeat, so an activity with a long timeout, or none, heartbeats at least this often. */
+const longestHeartbeatMs = 10_000;
 
 /** How long an operation may take to end once it is cancelled. */
 const cancelMs = 10_000;
 
 /**
- * An effect as an activity: heartbeats while it runs, and whatever it throws becomes a failure with type and class.
- * `signal` says to let go. Only a cancellation asked for by the workflow ends as cancelled; a worker that shuts down
- * fails the activity retryably, so another worker takes it over at once.
+ * Makes an activity of an effect: it heartbeats twice within its heartbeat timeout, and whatever it throws becomes a failure with
+ * type and class. `signal` says to let go. Only a cancellation asked for by the workflow ends as cancelled; a worker that shuts
+ * down fails the activity retryably, so another worker takes it over at once.
  */
 export function activity<I, O>(
   effect: (input: I, signal: AbortSignal) => Promise<O>,
@@ -21,7 +21,9 @@ export function activity<I, O>(
   return async (input) => {
     const context = Context.current();
     const signal = context.cancellationSignal;
-    const timer = setInterval(() => context.heartbeat(), heartbeatEveryMs);
+    const halfTimeoutMs = (context.info.heartbeatTimeoutMs ?? Infinity) / 2;
+    const everyMs = Math.min(halfTimeoutMs, longestHeartbeatMs);
+    const timer = setInterval(() => context.heartbeat(), everyMs);
     try {
       return await effect(input, signal);
     } catch (error) {
@@ -45,7 +47,7 @@ function letGo(error: unknown): unknown {
 
 /**
  * Waits for a keyed operation of denv. Renews the sandbox's lease meanwhile; when the rollout is cancelled, the operation
- * is cancelled too, and its kept outcome is "killed".
+ * is cancelled too, and its recorded outcome is "killed".
  */
 export async function held<T>(
   denv: DenvClient,
@@ -64,7 +66,7 @@ export async function held<T>(
   }
 }
 
-/** Renews a lease at every third of it. A renewal that fails is no failure of the wait: the next one, or the next call, counts. */
+/** Renews a lease at every third of it. A renewal that fails does not fail the wait: the next one, or the next call, counts. */
 export function renewing(
   denv: DenvClient,
   lease: { sandboxId: string; leaseS: number },

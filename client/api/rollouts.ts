@@ -21,7 +21,7 @@ import { NoAnswerError, nullIfGone, queryWorkflow, readWorkflowState } from '../
 import type { Rollouts } from './connect';
 import { reasonOf, UsageError, UserError } from '../errors';
 import type { BatchPlan } from './plan';
-import { workflowTaskTimeout } from '../../workflows/start-options';
+import { workflowTaskTimeout } from '../../workflows/children';
 
 export const batchWorkflowId = (batchId: string): string => `batch/${batchId}`;
 

@@ -3,7 +3,7 @@ import { RegradeInput } from '../../contracts/regrade';
 import type { RolloutResult } from '../../contracts/rollout';
 import { PackedTask } from '../../contracts/task';
 import type { RegradeRow } from '../../stores/ledger';
-import { rewardBy } from '../../workflows/regrade-reward';
+import { rewardBy } from '../../workflows/regrade';
 import { findDocument, readDocument } from '../../rollouts/documents';
 import { readWorkflowState } from '../../temporal/states';
 import type { Rollouts } from '../api/connect';

@@ -82,8 +82,14 @@ export type ActivitiesOnFakes = ReturnType<typeof activitiesOnFakes>;
 const quiet = { logger: new DefaultLogger('ERROR') };
 
 /** Where one activity runs; `attempt` is Temporal's count of tries at it. */
-export const environmentOf = (attempt = 1): MockActivityEnvironment =>
-  new MockActivityEnvironment({ attempt, scheduledTimestampMs: Date.now() }, quiet);
+export const environmentOf = (
+  attempt = 1,
+  { heartbeatTimeoutMs }: { heartbeatTimeoutMs?: number } = {},
+): MockActivityEnvironment =>
+  new MockActivityEnvironment(
+    { attempt, scheduledTimestampMs: Date.now(), heartbeatTimeoutMs },
+    quiet,
+  );
 
 /** Runs one activity in an environment of its own. */
 export function run<I, O>(effect: (input: I) => Promise<O>, input: I, attempt = 1): Promise<O> {

@@ -13,7 +13,7 @@ import type { NodeFacts } from '../../activities/continuations';
 import type { ExplorationInput, ExplorationResult } from '../../contracts/exploration';
 import type { RolloutInput } from '../../contracts/rollout';
 import { activitiesFor } from '../activity-options';
-import { endOfChild, startRollout, watch } from '../children';
+import { awaitChild, startRollout, watch } from '../children';
 import type { RolloutChild } from '../children';
 import { idAt, initialState, placeOf, progressOf, resultOf, settle, treeOf } from './state';
 import type { ExploreState } from './state';
@@ -204,7 +204,7 @@ class Search {
       );
     try {
       const child = await this.#begin(input);
-      if (child) end = await endOfChild(child, { input });
+      if (child) end = await awaitChild(child, { input });
       else await found();
     } catch (error) {
       if (!isCancellation(error)) throw error;

@@ -60,7 +60,7 @@ export async function runJudge(rollout: Rollout, grader: GraderFacts): Promise<G
   const limitS = waitS + grader.criteria * timeoutS;
   let grade: Grade;
   try {
-    grade = await activitiesFor('run', `grade ${grader.name}`, limitS).judge({
+    grade = await activitiesFor('judge', `grade ${grader.name}`, limitS).judge({
       ...common(rollout, grader),
       index: grader.index ?? 0,
       head: rollout.state.head,

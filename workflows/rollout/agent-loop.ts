@@ -31,7 +31,7 @@ async function whilePaused(rollout: Rollout): Promise<void> {
     const woken = await condition(() => !state.paused || isRequested(rollout), (leaseS * 1000) / 3);
     if (!state.paused) return;
     if (woken) continue;
-    await activitiesFor('record', 'paused: renew lease').renewLease({
+    await activitiesFor('lease', 'paused: renew lease').renewLease({
       sandboxId: rollout.sandbox.sandboxId,
       leaseS,
     });

@@ -1,4 +1,4 @@
-import { checkIds } from '../../../activities/model/token-ids';
+import { checkIds } from '../../../activities/model/reply';
 import type { ModelReply, TrajectoryEntry } from '../../../contracts/trajectory';
 
 const reply = (promptTokenIds?: number[], tokenIds?: number[]): ModelReply => ({

@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CancelledFailure } from '@temporalio/activity';
 import { activity, held } from '../../../activities/support/heartbeat';
@@ -42,12 +41,29 @@ describe('an activity that waits', () => {
     },
   );
 
-  test('heartbeats while it waits', async () => {
-    const environment = environmentOf();
-    const beat = once(environment, 'heartbeat');
+  test.each([
+    [4000, 'every 2 s', 2000],
+    [60_000, 'every 10 s', 10_000],
+    [undefined, 'every 10 s', 10_000],
+  ])('with a heartbeat timeout of %s ms, heartbeats %s', async (heartbeatTimeoutMs, _, everyMs) => {
+    jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask'] });
+    try {
+      const environment = environmentOf(1, { heartbeatTimeoutMs });
+      let beats = 0;
+      environment.on('heartbeat', () => (beats += 1));
+      const waiting = environment.run(
+        activity((_input: void) => new Promise<void>((done) => setTimeout(done, 3 * everyMs - 1))),
+      );
 
-    // It ends once somebody has heard that it is alive.
-    await environment.run(activity((_input: void) => beat));
+      await jest.advanceTimersByTimeAsync(everyMs - 1);
+      expect(beats).toBe(0);
+      await jest.advanceTimersByTimeAsync(2 * everyMs);
+      await waiting;
+
+      expect(beats).toBe(2);
+    } finally {
+      jest.useRealTimers();
+    }
   });
 
   test('renews the lease of its sandbox while it waits', async () => {
