@@ -305,10 +305,10 @@ describe('the attach stream to a command on a terminal', () => {
 
   it('tells the program of each new size', async () => {
     const program =
-      'import os, signal, time\n' +
-      'signal.signal(signal.SIGWINCH, lambda *_: print(*os.get_terminal_size(), flush=True))\n' +
+      'import os, signal\n' +
+      'signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGWINCH])\n' +
       'print("up", flush=True)\n' +
-      'while True: time.sleep(100)';
+      'while signal.sigwait([signal.SIGWINCH]): print(*os.get_terminal_size(), flush=True)';
     const on = stream({ argv: ['python3', '-c', program], tty });
     await shows(on, 'up');
 

@@ -62,7 +62,9 @@ class ControllerState(TypedDict):
 
 class StopEvidence(TypedDict):
     by: Literal["inside", "outside"]
-    what: str
+    what: Literal[
+        "init_ended", "controller_ended", "oom_kill", "host_restart", "verify_stop", "stop_request"
+    ]
     at: str
     detail: NotRequired[str]
 
@@ -89,7 +91,7 @@ class ExecRequest(TypedDict, total=False):
     stdin: str
     timeoutS: float
     maxOutputBytes: int
-    snapshot: Literal["before", "after"]
+    snapshot: Literal["before", "after", "changed"]
 
 
 class ExecReply(TypedDict):
@@ -102,12 +104,13 @@ class ExecReply(TypedDict):
     version: NotRequired[str]
     snapshotS: NotRequired[float]
     flushS: NotRequired[float]
+    unchanged: NotRequired[bool]
 
 
 class CallRequest(TypedDict, total=False):
     timeoutS: float
     resetTimeoutOnProgress: bool
-    snapshot: Literal["before", "after"]
+    snapshot: Literal["before", "after", "changed"]
 
 
 class CallError(TypedDict):
@@ -124,6 +127,7 @@ class CallReply(TypedDict):
     version: NotRequired[str]
     snapshotS: NotRequired[float]
     flushS: NotRequired[float]
+    unchanged: NotRequired[bool]
 
 
 class SnapshotRequest(TypedDict, total=False):
@@ -140,6 +144,8 @@ class Version(TypedDict):
     labels: dict[str, str]
     pausedMs: float | None
     flushMs: float | None
+    bytes: float | None
+    usedBy: list[str]
 
 
 class ForkRequest(TypedDict, total=False):
@@ -149,8 +155,31 @@ class ForkRequest(TypedDict, total=False):
     ports: list[int]
 
 
+ErrorCode = Literal[
+    "invalid_request",
+    "unauthorized",
+    "sandbox_not_found",
+    "version_not_found",
+    "operation_not_found",
+    "key_conflict",
+    "sandbox_stopped",
+    "sandbox_gone",
+    "capability_missing",
+    "image_not_found",
+    "version_in_use",
+    "files_missing",
+    "controller_failed",
+    "outcome_unknown",
+    "rate_limited",
+    "over_capacity",
+    "disk_full",
+    "unavailable",
+    "internal",
+]
+
+
 class ErrorBody(TypedDict):
-    code: str
+    code: ErrorCode
     message: str
     details: NotRequired[dict[str, Any]]
 
@@ -199,7 +228,9 @@ class VerifyReply(TypedDict):
 class RecordEntry(TypedDict):
     seq: int
     at: str
-    event: str
+    event: Literal[
+        "created", "forked", "snapshot", "verified", "stopped", "deleted", "lost", "restarted"
+    ]
     data: dict[str, Any]
 
 
