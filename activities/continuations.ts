@@ -3,6 +3,7 @@ import type { ExploreNode } from '../contracts/exploration';
 import { RolloutInput } from '../contracts/rollout';
 import type { RolloutResult, RolloutStatus } from '../contracts/rollout';
 import { PackedTask } from '../contracts/task';
+import type { ContinuationWay } from '../contracts/task';
 import { DenvError } from '../denv/errors';
 import { prepareStart, toContinuationInput } from '../rollouts/continuation/start';
 import type { Documents } from '../rollouts/documents';
@@ -86,7 +87,7 @@ export function continuationActivities(parts: Parts) {
 async function makeInput(
   parts: Parts,
   root: RolloutInput,
-  { fork, packed, way }: { fork: ContinuationFork; packed: PackedTask; way: 'snapshot' | 'replay' },
+  { fork, packed, way }: { fork: ContinuationFork; packed: PackedTask; way: ContinuationWay },
 ): Promise<RolloutInput> {
   const { documents } = parts;
   const { rolloutId, index, seed: seedShift, parentRolloutId, step } = fork;

@@ -105,7 +105,7 @@ function readStart(
       parentRolloutId: request.rolloutId,
       from: standing.input.from,
       point,
-      way: chosen.way === 'replay' ? 'replay' : 'snapshot',
+      way: chosen.way,
       ...(request.edits ? { edits: request.edits } : {}),
       ...(request.message === undefined ? {} : { message: request.message }),
     },

@@ -1,5 +1,6 @@
 import { RolloutInput } from '../../contracts/rollout';
 import type { Checkpoint, Continuation } from '../../contracts/rollout';
+import type { ContinuationWay } from '../../contracts/task';
 import type { TrajectoryEntry } from '../../contracts/trajectory';
 import type { Documents } from '../documents';
 import { identityOf } from '../identity';
@@ -21,7 +22,7 @@ export interface StartRequest {
   from: Continuation | undefined;
   /** The point before the step that is forked, as `findPoint` finds it. */
   point: Checkpoint;
-  way: 'snapshot' | 'replay';
+  way: ContinuationWay;
   edits?: { call: string; text: string }[];
   /** Said to the agent before that step. */
   message?: string;
