@@ -210,6 +210,9 @@ class Lives(OnDenv):
             )
             for transport in ("port", "stdio")
         ]
+        # One that is left would hold this run's own output open, and with it whoever waits for that to end.
+        for driver in drivers:
+            self.addCleanup(driver.kill)
         for driver in drivers:
             self.assertEqual(driver.stdout and driver.stdout.readline(), "up\n")
         # Longer than one lease and the server's look at it: it is the drivers that keep them.

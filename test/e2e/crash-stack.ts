@@ -146,8 +146,10 @@ export class CrashStack {
     } catch (error) {
       throw new Error(`${String(error)}\n${this.#logTails()}`, { cause: error });
     }
+    // One that is being deleted is listed as deleted, and until it is gone the version that it was made from is in use.
     await until(`no sandbox of ${ids.join(', ')}`, async () => {
-      return (await this.sandboxes(ids)).length === 0;
+      const { sandboxes } = await this.rollouts.denv.listSandboxes();
+      return !sandboxes.some(({ labels }) => ids.includes(labels['rolloutId'] ?? ''));
     });
     return this.rollouts.ledger.results(ids);
   }
@@ -198,7 +200,8 @@ export class CrashStack {
     await this.running(`${rolloutId}/1/verify/0`);
     await until('its folder', async () => {
       const folder = join(this.home, 'denv', 'verify');
-      return readdirSync(folder).some((name) => existsSync(join(folder, name, 'verdict')));
+      const names = existsSync(folder) ? readdirSync(folder) : [];
+      return names.some((name) => existsSync(join(folder, name, 'verdict')));
     });
   }
 

@@ -92,9 +92,7 @@ describe('checkpoint and rollback as tools', () => {
     const { result } = await env.run({ task }, { model });
 
     expect(result.lineage.restored).toHaveLength(10);
-    expect(told(model).at(-1)).toBe(
-      'Nothing was rolled back: 10 rollbacks is all that a rollout has.',
-    );
+    expect(told(model).at(-1)).toBe('Nothing was rolled back: a rollout has at most 10 rollbacks.');
   });
 
   test('a rollback whose sandbox is lost later is not made again', async () => {
